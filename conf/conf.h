@@ -210,7 +210,7 @@ struct conf_time {
 
 struct conf_switch {
     const char *text;
-    bool said, on;
+    bool said, on, all; /* all: on, and more than by default */
 };
 
 struct conf_names {
@@ -276,7 +276,7 @@ struct conf_route {
     uint64_t limits;        /* these: a bit for each of conf->limits */
     struct conf_page error_page;
     struct conf_auth basic_auth;
-    struct conf_switch compress; /* no action; conf_compress_is_on() says what it comes to */
+    struct conf_switch compress; /* no action; conf_compress_extent() says what it comes to */
     bool acts;
 };
 
@@ -327,8 +327,14 @@ struct conf_compress {
     int64_t states;    /* bodies that a worker compresses at the same time */
 };
 
-/* Is compression on for this route?  NULL: for a request that no route matches. */
-bool conf_compress_is_on(const struct conf *conf, const struct conf_route *route);
+enum conf_compress_extent {
+    CONF_COMPRESS_OFF,
+    CONF_COMPRESS_ON,  /* what shows nothing of one client */
+    CONF_COMPRESS_ALL, /* that, too */
+};
+/* What is compressed on this route?  NULL: for a request that no route matches. */
+enum conf_compress_extent conf_compress_extent(
+    const struct conf *conf, const struct conf_route *route);
 /* Is the media type of a Content-Type among them?  Parameters behind it do not count, nor does case. */
 bool conf_compress_has_type(const struct conf_compress *compress, struct slice content_type);
 

@@ -180,7 +180,8 @@ check_routes(const struct conf *c)
         check_actions(r);
         act = act || r->acts;
         compresses = compresses || r->compress.on;
-        tassert(!r->compress.on || (r->compress.said && !r->pass));
+        tassert(!r->compress.on || r->compress.said);
+        tassert(!r->compress.all || r->compress.on);
     }
     tassert(c->routes_act == act);
     tassert(c->compresses == compresses);

@@ -238,10 +238,14 @@ conf_compress_has_type(const struct conf_compress *compress, struct slice conten
 
 /* --- the section, and a route --- */
 
-bool
-conf_compress_is_on(const struct conf *conf, const struct conf_route *route)
+enum conf_compress_extent
+conf_compress_extent(const struct conf *conf, const struct conf_route *route)
 {
-    return route != NULL && route->compress.said ? route->compress.on : conf->compress.on;
+    if (route == NULL || !route->compress.said)
+        return conf->compress.on ? CONF_COMPRESS_ON : CONF_COMPRESS_OFF;
+    return route->compress.all  ? CONF_COMPRESS_ALL
+           : route->compress.on ? CONF_COMPRESS_ON
+                                : CONF_COMPRESS_OFF;
 }
 
 /* `compress: {}` is on.  Of a section with a mistake it does not matter: there is no snapshot. */

@@ -98,7 +98,7 @@
       "a list of names, each alone or in a map with its weight, as in [a, {name: b, weight: 3}]")  \
     X(BACKEND,   STRING, BACKEND, "the name of a backend or of a director")                        \
     X(TTL,       STRING, RULE,    "a time, as in 5m; empty: not set")                              \
-    X(SWITCH,    STRING, RULE,    "on, off, true or false; empty: not set")                        \
+    X(SWITCH,    STRING, RULE,    "on, off, all, true or false; empty: not set")                   \
     X(NAMES,     STRING, RULE,                                                                     \
       "true for all, or a list of names with *, as in [utm_*, fbclid]")                            \
     X(METHODS,   STRING, RULE,    "a list of methods, as in [GET, POST]")                          \
@@ -286,8 +286,8 @@
       "from the request, so that responses may be stored; forward: on forwards it, and then they " \
       "are not stored")                                                                            \
     X(compress, SWITCH, "", 0, 0,                                                                  \
-      "Compression of its responses, on or off; with the defaults of the section compress where "  \
-      "that is off. Default: as the section")                                                      \
+      "Compression of its responses, on, off, or all: private ones and those with cookies, too. "  \
+      "With the defaults of the section compress where that is off. Default: as the section")      \
     X(redirect, REDIRECT, "", 0, 2048,                                                             \
       "Answer with a redirect; $host is the host without its port, $uri the path, $request_uri "   \
       "path "                                                                                      \
@@ -404,12 +404,13 @@
       "in a table of fixed size. Without this section there is none; `negative_cache: {}` has "    \
       "the defaults.")                                                                             \
     X(compress, CONF_COMPRESS_TABLE,                                                               \
-      "On, off, or a map. On: a response to GET with status 200 that may be stored, of one of "    \
-      "types, is compressed while it arrives, unless it is private or has Set-Cookie, "            \
-      "Content-Encoding or Cache-Control: no-transform. It gets Content-Encoding: gzip, Vary: "    \
-      "Accept-Encoding and a weak ETag. One object is stored: a client that does not accept gzip " \
-      "gets it decompressed. Backends are asked with Accept-Encoding: gzip; what they compress "   \
-      "is stored as it arrives. Default: off; `compress: {}` is on, with the defaults.")           \
+      "On, off, or a map. On: a response with status 200, of one of types, is compressed while "   \
+      "it arrives, unless it has Content-Encoding or Cache-Control: no-transform, or is for one "  \
+      "client: private, no-store, with Set-Cookie, or not stored and requested with Cookie or "     \
+      "Authorization. It gets Content-Encoding: gzip, Vary: Accept-Encoding and a weak ETag. One " \
+      "object is stored: a client that does not accept gzip gets it decompressed. For what may "   \
+      "be stored backends are asked with Accept-Encoding: gzip; what they compress is stored as "  \
+      "it arrives. Default: off; `compress: {}` is on, with the defaults.")                        \
     X(tables, CONF_TABLES_TABLE,                                                                   \
       "A map of names to tables in shared memory, which policies read with tarn.table_contains "   \
       "and "                                                                                       \

@@ -59,10 +59,6 @@ routes_check(struct conf_cx *cx, const struct ynode *at, const struct conf_route
                 "leave out one of the two",
                 stored[i]);
     }
-    if (r->compress.on && r->pass)
-        conf_fail(cx, ynode_get(at, "compress")->key,
-            "key 'compress' is for stored responses, and 'pass' stores none: leave out one of the "
-            "two");
     if (r->compress.on && r->redirect.to != NULL && !r->redirect.unless_https)
         conf_fail(cx, ynode_get(at, "compress")->key,
             "key 'compress' is never used: this route answers every request with a redirect");

@@ -458,6 +458,17 @@ rules_read_time(
 }
 
 static bool
+rules_is_bool(struct slice s)
+{
+    static const char *const words[] = {"on", "off", "true", "false"};
+
+    for (unsigned i = 0; i < ARRAY_LEN(words); i++)
+        if (slice_eq_nocase(s, slice_str(words[i])))
+            return true;
+    return false;
+}
+
+static bool
 rules_read_switch(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_switch *to)
 {
@@ -466,9 +477,17 @@ rules_read_switch(
 
     if (n->kind == YNODE_MAP) {
         conf_fail(cx, n,
-            "%s of a route is on or off: what else there is to say stands in section '%s', for all "
-            "routes",
+            "%s of a route is on, off or all: what else there is to say stands in section '%s', "
+            "for all routes",
             key->name, key->name);
+        return false;
+    }
+    if (n->kind == YNODE_TEXT && slice_eq_nocase(n->text, SLICE_LIT("all"))) {
+        to->said = to->on = to->all = true;
+        return true;
+    }
+    if (n->kind == YNODE_TEXT && !ynode_is_null(n) && !rules_is_bool(n->text)) {
+        conf_fail_value(cx, key, n, "is not on, off, all, true or false");
         return false;
     }
     to->said = conf_value_read(cx, &word, n, &on);
@@ -549,7 +568,7 @@ rules_redirect_same(const struct conf_redirect *a, const struct conf_redirect *b
 static bool
 rules_switch_same(const struct conf_switch *a, const struct conf_switch *b)
 {
-    return a->said == b->said && a->on == b->on;
+    return a->said == b->said && a->on == b->on && a->all == b->all;
 }
 
 bool

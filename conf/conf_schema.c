@@ -50,7 +50,7 @@ static const char *const schema_patterns[ARRAY_LEN(schema_types)] = {
     [CONF_TYPE_AUTHORITY] = "(\\[[0-9A-Fa-f:.]+\\]|[^:/?#\\[\\]@*\\s]+)(" SCHEMA_PORT ")?",
     [CONF_TYPE_HOST] = "(\\[[0-9A-Fa-f:.]+\\]|(\\*\\.)?[^:/?#\\[\\]@*\\s]+)",
     [CONF_TYPE_TTL] = "[0-9]+(\\.[0-9]+)?(ms|s|m|h|d|w|y)",
-    [CONF_TYPE_SWITCH] = "on|off|true|false",
+    [CONF_TYPE_SWITCH] = "on|off|all|true|false",
     [CONF_TYPE_CODINGS] = "gzip",
     [CONF_TYPE_MEDIATYPES] = SCHEMA_MEDIA "/(" SCHEMA_MEDIA "|\\*)",
     [CONF_TYPE_PREFIX] = "/[^?#\\s]*",
@@ -380,7 +380,7 @@ schema_section(struct conf_sink *to, const struct conf_section *s)
         to->write(to, "}}");
     } else if (schema_begins(s, "On, off, or a map")) {
         to->write(to, "\"type\": [\"string\", \"boolean\", \"object\"], ");
-        schema_pattern(to, schema_patterns[CONF_TYPE_SWITCH], false);
+        schema_pattern(to, schema_patterns[CONF_TYPE_BACKENDTLS], false);
         to->write(to, ", ");
         schema_keys(to, s);
     } else {

@@ -213,7 +213,8 @@ vars_set_bool(bool *to, bool yes)
 static int
 vars_set_gzip(struct fetch_policy *v, bool yes)
 {
-    v->at.gzip = v->at.gzip_said = yes;
+    v->at.gzip = yes;
+    v->at.gzip_said = true;
     return 0;
 }
 

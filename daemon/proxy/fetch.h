@@ -49,14 +49,14 @@ struct fetch_spec {
     const struct http_message *head; /* the request */
     struct slice identity;           /* client.identity; with a policy */
     bool edited; /* the policy has the say on X-Forwarded-For: it stands in the head, or not */
-    struct policy_ref *policy;         /* counted, and taken over; NULL: there is none */
-    struct backend_snapshot *snapshot; /* borrowed for the call; NULL: no route has a say */
-    const struct conf_route *route;    /* in it */
-    bool forms;                        /* FETCH_FOR_CACHE: for every Accept-Encoding (`compress`) */
-    bool hitmiss, hitpass;             /* a marker was found */
-    int64_t connect_ms;                /* bereq.connect_timeout as vcl_pipe set it; 0: not said */
-    struct director *backend;          /* borrowed for the call */
-    struct slice host;                 /* normal form */
+    struct policy_ref *policy;          /* counted, and taken over; NULL: there is none */
+    struct backend_snapshot *snapshot;  /* borrowed for the call; NULL: no route has a say */
+    const struct conf_route *route;     /* in it */
+    enum conf_compress_extent compress; /* of the request's route */
+    bool hitmiss, hitpass;              /* a marker was found */
+    int64_t connect_ms;                 /* bereq.connect_timeout as vcl_pipe set it; 0: not said */
+    struct director *backend;           /* borrowed for the call */
+    struct slice host;                  /* normal form */
     struct slice key_text;
     struct entry *entry;         /* one hold is taken over */
     struct entry *old;           /* stored: to be validated, or completed; one hold is taken over */

@@ -10,6 +10,7 @@
 #include "daemon/filter/codec.h"
 #include "daemon/http/cache_control.h"
 #include "daemon/http/derive.h"
+#include "daemon/http/vary.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/fetch_policy.h"
 
@@ -49,54 +50,83 @@ fetch_is_form(const struct fetch *f, const struct http_message *head)
                            (head->status != 206 && pack_is_gzip(head)));
 }
 
-/* Would it become shorter, and may it (RFC 9110 7.7, RFC 9111 5.2.2.6)?  A response that sets cookies may
- * show what its client sent: its length would tell of it (BREACH). */
+/* Does it show, or may it, what is for one client alone?  The length of a packed page that repeats a part of
+ * its request tells of the secrets beside it (BREACH). */
 static bool
-pack_may(const struct fetch *f, const struct conf_compress *conf, const struct http_message *head)
+pack_is_secret(const struct fetch *f, const struct http_message *head,
+    const struct cache_control *cc, enum fetch_readers readers)
+{
+    if (http_has(head, HTTP_F_SET_COOKIE) || cc_has(cc, CC_PRIVATE))
+        return true;
+    return readers == FETCH_FOR_ONE &&
+           (cc_has(cc, CC_NO_STORE) || http_has(&f->req, HTTP_F_COOKIE) ||
+               http_has(&f->req, HTTP_F_AUTHORIZATION));
+}
+
+/* Events come one by one for hours: they would hold the memory of a packed body as long. */
+static bool
+pack_is_events(struct slice type)
+{
+    const struct slice events = SLICE_LIT("text/event-stream");
+
+    return type.len >= events.len && slice_eq_nocase(slice_of(type.ptr, events.len), events);
+}
+
+/* Would it become shorter? */
+static bool
+pack_is_worth_it(
+    const struct fetch *f, const struct conf_compress *conf, const struct http_message *head)
 {
     struct slice type = http_get_one(head, HTTP_F_CONTENT_TYPE);
     uint64_t len = fetch_exchange(f)->body_length;
-    struct cache_control cc;
 
     tassert(f->conn != NULL && conf->min_size >= 0);
-    if (head->status != 200 || http_has(head, HTTP_F_CONTENT_ENCODING) ||
-        http_has(head, HTTP_F_SET_COOKIE) ||
-        (len != ORIGIN_LENGTH_UNKNOWN && (len == 0 || len < (uint64_t)conf->min_size)))
+    if (head->status != 200 || http_has(head, HTTP_F_CONTENT_ENCODING) || len == 0 ||
+        (len != ORIGIN_LENGTH_UNKNOWN && len < (uint64_t)conf->min_size))
+        return false;
+    return type.ptr != NULL && conf_compress_has_type(conf, type) && !pack_is_events(type);
+}
+
+/* RFC 9110 7.7, RFC 9111 5.2.2.6. */
+bool
+fetch_pack_by_file(
+    const struct fetch *f, const struct http_message *head, enum fetch_readers readers)
+{
+    struct cache_control cc;
+
+    if (f->compress == CONF_COMPRESS_OFF ||
+        !pack_is_worth_it(f, &snapshot_conf(registry_snapshot(f->proxy->registry))->compress, head))
+        return false;
+    /* What is not stored is packed for the client that asked, if it takes that, or not at all. */
+    if (readers == FETCH_FOR_ONE && (http_codings(&f->req) & HTTP_TAKES_GZIP) == 0)
         return false;
     cc_parse_response(head, &cc);
-    return !cc_has(&cc, CC_NO_TRANSFORM) && !cc_has(&cc, CC_PRIVATE) && type.ptr != NULL &&
-           conf_compress_has_type(conf, type);
+    return !cc_has(&cc, CC_NO_TRANSFORM) &&
+           (f->compress == CONF_COMPRESS_ALL || !pack_is_secret(f, head, &cc, readers));
 }
 
-bool
-fetch_pack_by_file(const struct fetch *f, const struct http_message *head)
-{
-    return f->forms &&
-           pack_may(f, &snapshot_conf(registry_snapshot(f->proxy->registry))->compress, head);
-}
-
-/* The policy's words come first: its do_gzip began with the file's. */
+/* The policy's words come first. */
 static bool
-pack_wants(struct fetch *f, const struct http_message *head, enum codec_kind *kind)
+pack_wants(struct fetch *f, const struct http_message *head, enum fetch_readers readers,
+    enum codec_kind *kind)
 {
-    bool packed = http_has(head, HTTP_F_CONTENT_ENCODING), gzip;
+    bool packed = http_has(head, HTTP_F_CONTENT_ENCODING);
 
     *kind = CODEC_GZIP;
     if (f->vcl == NULL)
-        return fetch_pack_by_file(f, head);
-    gzip = pack_is_gzip(head);
+        return fetch_pack_by_file(f, head, readers);
     if (head->status == 206 || fetch_exchange(f)->body_length == 0)
         return false;
-    if (f->vcl->at.gunzip && gzip) {
+    if (f->vcl->at.gunzip && pack_is_gzip(head)) {
         *kind = CODEC_GUNZIP;
         return true;
     }
-    return f->vcl->at.gzip && !packed;
+    return f->vcl->at.gzip_said ? f->vcl->at.gzip && !packed : fetch_pack_by_file(f, head, readers);
 }
 
 /* Decided once for each head: a fetch that waits for room comes here again. */
 bool
-fetch_pack_open(struct fetch *f, const struct http_message *head)
+fetch_pack_open(struct fetch *f, const struct http_message *head, enum fetch_readers readers)
 {
     const struct conf_compress *conf =
         &snapshot_conf(registry_snapshot(f->proxy->registry))->compress;
@@ -107,7 +137,7 @@ fetch_pack_open(struct fetch *f, const struct http_message *head)
     tassert(f->body == NULL); /* nothing was published of it */
     if (f->pack != NULL)
         return true;
-    if (!pack_wants(f, head, &kind))
+    if (!pack_wants(f, head, readers, &kind))
         return false;
     pack = arena_alloc(&f->arena, sizeof(*pack));
     if (pack == NULL)

@@ -131,10 +131,11 @@ struct fetch {
     struct http_message stored; /* its head, in place */
     struct validators have;     /* its */
     struct fetch_pack *pack;    /* in the arena: the body is packed; NULL: it is not */
-    bool forms;                 /* what is stored of it shall answer every Accept-Encoding */
-    bool conditional;           /* asked whether it has changed */
-    bool joining;               /* asked for what it lacks */
-    bool ranged;                /* asked for a part */
+    enum conf_compress_extent compress;
+    bool forms;       /* what is stored of it shall answer every Accept-Encoding */
+    bool conditional; /* asked whether it has changed */
+    bool joining;     /* asked for what it lacks */
+    bool ranged;      /* asked for a part */
     struct fresh_ask ask;
     uint32_t negative_generation; /* when it began */
     struct range_spec want;       /* what the client wants, when it is one range of `nwant` */
@@ -200,10 +201,15 @@ int64_t fetch_between_bytes_ms(const struct fetch *f);
 extern const struct slice fetch_gzip;
 /* May what is stored of it answer every Accept-Encoding? */
 bool fetch_is_form(const struct fetch *f, const struct http_message *head);
-/* Does the file say that this response shall be packed? */
-bool fetch_pack_by_file(const struct fetch *f, const struct http_message *head);
+enum fetch_readers {
+    FETCH_FOR_ALL, /* it is stored, or flows through a window */
+    FETCH_FOR_ONE, /* for the request that asked */
+};
+/* Does the file say that this response shall be packed for them? */
+bool fetch_pack_by_file(
+    const struct fetch *f, const struct http_message *head, enum fetch_readers readers);
 /* Shall it, or be unpacked, by the policy's word too?  Then f->pack is there until fetch_pack_close(). */
-bool fetch_pack_open(struct fetch *f, const struct http_message *head);
+bool fetch_pack_open(struct fetch *f, const struct http_message *head, enum fetch_readers readers);
 void fetch_pack_close(struct fetch *f); /* again is harmless */
 /* A form's head, built already, as it goes into the cache.  0 or TERR_*. */
 int fetch_pack_head(struct fetch *f, struct http_message *head);

@@ -585,14 +585,6 @@ fetch_part_is_sane(struct fetch *f, const struct http_message *head, uint64_t bo
     return body_len == STOBJ_SIZE_UNKNOWN || body_len == f->attempt.part_len;
 }
 
-/* What the file says is for stored responses: the length of one that shows a secret tells of it (BREACH).  A
- * policy knows what it does. */
-static bool
-fetch_packs_for_one(const struct fetch *f)
-{
-    return f->vcl != NULL && (f->vcl->at.gzip_said || f->vcl->at.gunzip);
-}
-
 /* For the cache, while it may be: kept, or through a window.  0, TERR_AGAIN, or why it is for one request.
  * `bytes`: that the origin sends. */
 static int
@@ -653,7 +645,7 @@ fetch_publish(struct fetch *f, const struct http_message *head)
         bytes = f->attempt.part_len;
     }
     f->attempt.refusal = v.storable ? FRESH_REFUSE_TOO_LARGE : v.refusal; /* unless it is kept */
-    if (((fetch_is_shared(f) && v.storable) || fetch_packs_for_one(f)) && fetch_pack_open(f, head))
+    if (fetch_is_shared(f) && v.storable && fetch_pack_open(f, head, FETCH_FOR_ALL))
         r.body_len = STOBJ_SIZE_UNKNOWN;
     if (fetch_is_shared(f) && v.storable) {
         int err = fetch_publish_for_all(f, head, &r, bytes);
@@ -662,12 +654,11 @@ fetch_publish(struct fetch *f, const struct http_message *head)
             return err;
     }
     fetch_drop_kept(f);
-    if (!fetch_packs_for_one(f)) {
-        fetch_pack_close(f);
-        r.body_len = fetch_body_length(f);
-    }
+    fetch_pack_close(f);
     if (f->joining && (head->status == 206 || head->status == 416))
         return TERR_OTHERPART; /* it was our question, not the client's */
+    r.body_len =
+        fetch_pack_open(f, head, FETCH_FOR_ONE) ? STOBJ_SIZE_UNKNOWN : fetch_body_length(f);
     return fetch_publish_private(f, head, &r);
 }
 

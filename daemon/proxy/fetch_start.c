@@ -337,7 +337,8 @@ fetch_init(
     fetch_new_attempt(f);
     f->asked = f->kind == FETCH_PASS ? spec->head->method : HTTP_M_GET;
     f->for_head = x->head.method == HTTP_M_HEAD;
-    f->forms = spec->forms;
+    f->compress = spec->compress;
+    f->forms = f->kind == FETCH_FOR_CACHE && f->compress != CONF_COMPRESS_OFF;
     f->upload.kept = spec->upload_kept;
     f->upload.body = spec->upload;
     f->upload.length = spec->upload_length;

@@ -88,7 +88,7 @@ req_share_rules(const struct req *r, struct fetch_spec *spec)
 {
     const struct req_rules *rules = req_rules(r);
 
-    spec->forms = spec->kind == FETCH_FOR_CACHE && req_stores_forms(r);
+    spec->compress = req_compress(r);
     if (rules == NULL)
         return;
     /* Borrowed: fetch_init() holds it for as long as the fetch lives. */

@@ -328,8 +328,8 @@ const struct conf_route *req_listener_route(
     struct req *r, const struct conf *conf, struct conf_page *page);
 const struct conf_route *req_route(const struct req *r, unsigned *number);
 bool req_route_pipes(const struct req *r);
-/* Shall what is stored for it answer every Accept-Encoding (`compress`)? */
-bool req_stores_forms(const struct req *r);
+/* What its route says of compression. */
+enum conf_compress_extent req_compress(const struct req *r);
 
 /* req_unpack.c */
 bool req_takes_gzip(const struct req *r);

@@ -131,13 +131,14 @@ req_route_pipes(const struct req *r)
     return route != NULL && route->pipe;
 }
 
-bool
-req_stores_forms(const struct req *r)
+enum conf_compress_extent
+req_compress(const struct req *r)
 {
     const struct backend_snapshot *u = req_snapshot(r);
 
-    return u != NULL && snapshot_conf(u)->compresses &&
-           conf_compress_is_on(snapshot_conf(u), req_match_route(r, snapshot_conf(u)));
+    if (u == NULL || !snapshot_conf(u)->compresses)
+        return CONF_COMPRESS_OFF;
+    return conf_compress_extent(snapshot_conf(u), req_match_route(r, snapshot_conf(u)));
 }
 
 /* --- what it does to the request --- */

@@ -65,7 +65,8 @@ TEST(conf_compress, a_route_says_on_or_off_or_follows_the_section)
                          "  - {path: /a, compress: on}\n"
                          "  - {path: /b, compress: off}\n"
                          "  - {path: /c, compress: ''}\n"
-                         "  - {path: /d}\n";
+                         "  - {path: /d}\n"
+                         "  - {path: /e, compress: All}\n";
     char yaml[512];
 
     for (unsigned on = 0; on < 2; on++) {
@@ -73,11 +74,12 @@ TEST(conf_compress, a_route_says_on_or_off_or_follows_the_section)
 
         snprintf(yaml, sizeof(yaml), BACKEND "%s%s", routes, on ? "compress: on\n" : "");
         c = load(yaml);
-        CHECK(conf_compress_is_on(c, &c->routes[0]));
-        CHECK(!conf_compress_is_on(c, &c->routes[1]));
-        CHECK_EQ(on, conf_compress_is_on(c, &c->routes[2]));
-        CHECK_EQ(on, conf_compress_is_on(c, &c->routes[3]));
-        CHECK_EQ(on, conf_compress_is_on(c, NULL));
+        CHECK_EQ(CONF_COMPRESS_ON, conf_compress_extent(c, &c->routes[0]));
+        CHECK_EQ(CONF_COMPRESS_OFF, conf_compress_extent(c, &c->routes[1]));
+        CHECK_EQ(on ? CONF_COMPRESS_ON : CONF_COMPRESS_OFF, conf_compress_extent(c, &c->routes[2]));
+        CHECK_EQ(on ? CONF_COMPRESS_ON : CONF_COMPRESS_OFF, conf_compress_extent(c, &c->routes[3]));
+        CHECK_EQ(on ? CONF_COMPRESS_ON : CONF_COMPRESS_OFF, conf_compress_extent(c, NULL));
+        CHECK_EQ(CONF_COMPRESS_ALL, conf_compress_extent(c, &c->routes[4]));
         CHECK(c->compresses);
         CHECK(!c->routes_act); /* it takes no part in how a request starts */
         expect_defaults(c);
@@ -264,18 +266,17 @@ TEST(conf_compress, a_route_that_could_not_compress_is_refused)
     const struct conf *c;
 
     expect_errors(BACKEND "routes:\n"
-                          "  - {path: /a, pass: on, compress: on}\n"
+                          "  - {path: /a, compress: any}\n"
                           "  - {path: /b, redirect: {to: /x}, compress: on}\n"
                           "  - {path: /c, compress: {min_size: 1KiB}}\n"
                           "  - {path: /d, compress: gzip}\n"
                           "  - {path: /e, compress: [on]}\n"
                           "  - {path: /f, compres: on}\n",
-        "3:26 key 'compress' is for stored responses, and 'pass' stores none: leave out one of the "
-        "two\n"
+        "3:26 compress: 'any' is not on, off, all, true or false\n"
         "4:36 key 'compress' is never used: this route answers every request with a redirect\n"
-        "5:26 compress of a route is on or off: what else there is to say stands in section "
+        "5:26 compress of a route is on, off or all: what else there is to say stands in section "
         "'compress', for all routes\n"
-        "6:26 compress: 'gzip' is not on, off, true or false\n"
+        "6:26 compress: 'gzip' is not on, off, all, true or false\n"
         "7:26 compress must not be a list: give it on, off, true or false\n"
         "8:16 unknown key 'compres' in a route; did you mean 'compress'?\n");
     /* Requests that come by https are answered from the backend. */
