@@ -423,8 +423,10 @@ fetch_can_resume(const struct fetch *f, const struct http_message *head)
 {
     struct validators v;
 
-    /* Bytes of a form are not those that a range of the origin's would have. */
-    if (f->asked != HTTP_M_GET || head->status != 200 || f->forms)
+    if (f->asked != HTTP_M_GET || head->status != 200)
+        return false;
+    /* A range of the origin's, which is asked for without a coding, has other bytes than a packed body. */
+    if (f->forms && http_has(head, HTTP_F_CONTENT_ENCODING))
         return false;
     validators_of(head, f->proxy->loop->clock.wall_ms / 1000, &v);
     return validators_if_range(&v).len > 0;

@@ -55,12 +55,22 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     return 0;
 }
 
+/* What is said as Accept-Encoding.  NULL: what the client takes.  Parts of a packed body are of no use. */
+static const struct slice *
+fetch_codings(const struct fetch *f)
+{
+    static const struct slice none = {"", 0};
+
+    if (f->compress == CONF_COMPRESS_OFF || f->kind == FETCH_PASS)
+        return NULL;
+    return f->ranged ? &none : &fetch_gzip;
+}
+
 /* f->req as the backend gets it, in the arena.  Written again for another member of a director,
  * which may want another Host. */
 int
 fetch_write_request(struct fetch *f, struct http_message *out)
 {
-    static const struct slice none = {"", 0}; /* parts of a packed body are of no use */
     const struct conf_params *params = &f->proxy->params;
     bool pass = f->kind == FETCH_PASS;
     struct forward_request how = {
@@ -77,9 +87,7 @@ fetch_write_request(struct fetch *f, struct http_message *out)
         .id_value = f->id,
         .range = f->range,
         .if_range = f->if_range,
-        .codings = !f->forms   ? NULL
-                   : f->ranged ? &none
-                               : &fetch_gzip,
+        .codings = fetch_codings(f),
     };
 
     if (f->conditional) {

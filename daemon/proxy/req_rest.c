@@ -43,7 +43,7 @@ req_rest_start(struct req *r)
         return TERR_CLOSED;
     /* Of several ranges one position does not say what is missing. */
     if (r->head->method != HTTP_M_GET || r->nsegments != 1 || entry_status(r->entry) != 200 ||
-        vary_has_forms(entry_vary(r->entry)) || req_make_key(r) != 0)
+        req_make_key(r) != 0)
         return TERR_CLOSED;
     rest = arena_alloc(&r->x->arena, sizeof(*rest));
     if (rest == NULL)
@@ -52,8 +52,10 @@ req_rest_start(struct req *r)
     rest->now_s = r->proxy->loop->clock.wall_ms / 1000;
     rep_rest_validators(rest, r->entry, &head, &v, fields);
     spec.if_range = validators_if_range(&v);
-    if (spec.if_range.len == 0)
+    if (spec.if_range.len == 0 ||
+        (vary_has_forms(entry_vary(r->entry)) && http_has(&head, HTTP_F_CONTENT_ENCODING)))
         return TERR_CLOSED;
+    spec.compress = req_compress(r);
     rest->want = (struct range_spec){r->rep.pos, end == LEASE_TO_END ? RANGE_UNKNOWN : end - 1};
     rest->entry = cache_private(r->proxy->cache);
     if (rest->entry == NULL)
