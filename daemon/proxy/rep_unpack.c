@@ -188,7 +188,7 @@ rep_unpack_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct 
     if (b->n > had || un->ended)
         return (int)(b->n - had);
     tassert(un->err != 0 || waiter_pending(wait) || lent);
-    return un->err == 0 ? TERR_AGAIN : un->err == TERR_NOMEM ? TERR_NOMEM : TERR_CLOSED;
+    return un->err == 0 ? TERR_AGAIN : TERR_CLOSED;
 }
 
 bool
