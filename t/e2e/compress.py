@@ -4,7 +4,7 @@
 An origin answers /SEED/SIZE/KIND/HOW with a body made from the seed: of text, of random bytes, of one byte; with a
 length, chunked in pieces, packed by the origin in one member or several.  Clients ask for all of them together, as
 gzip and as they are, by HTTP/1.1 and 1.0, fast and slowly, first and second, and compare every byte with what zlib
-makes of it.  COMPRESS_BODIES says how many bodies (300).
+makes of it.  COMPRESS_BODIES says how many bodies (100).
 """
 import concurrent.futures
 import gzip
@@ -24,7 +24,7 @@ import zlib
 sys.dont_write_bytecode = True
 import tarnd
 
-BODIES = int(os.environ.get("COMPRESS_BODIES", "200"))
+BODIES = int(os.environ.get("COMPRESS_BODIES", "100"))
 CONFIG = """
 workers: 2
 storage:
