@@ -57,13 +57,16 @@ void codec_free(struct codec **cp); /* *cp may be NULL */
 
 /* Consumes from the front of *in and writes to the front of *out; both are moved on.  enum codec_said, or
  *   TERR_FRAMING   CODEC_GUNZIP: this is no gzip, a check does not hold, or it ends too early
- *   TERR_LIMIT     CODEC_GUNZIP: beyond CODEC_BOMB_BYTES it is CODEC_BOMB_RATIO times its input
+ *   TERR_LIMIT     CODEC_GUNZIP: beyond CODEC_BOMB_BYTES it is CODEC_BOMB_RATIO times its input; or, beyond
+ *                  CODEC_WASTE_BYTES of input, less than a CODEC_WASTE_RATIO-th: blocks with nothing in them
  * after which the codec can only be freed. */
 int codec_run(struct codec *c, struct slice *in, struct span *out, enum codec_flow flow);
 
 enum {
     CODEC_BOMB_BYTES = 64 << 20,
     CODEC_BOMB_RATIO = 1000,
+    CODEC_WASTE_BYTES = 64 << 10,
+    CODEC_WASTE_RATIO = 64, /* a flush behind each byte takes 10 */
 };
 
 /* Bytes that have gone in and come out so far. */

@@ -222,6 +222,16 @@ codec_gunzip_is_bomb(const struct codec *c)
     return c->out > CODEC_BOMB_BYTES && c->out / CODEC_BOMB_RATIO >= c->in;
 }
 
+/* Deflate may have block after block without a byte in it, of which each costs time. */
+static bool
+codec_gunzip_is_waste(const struct codec_gunzip *g)
+{
+    const struct codec *c = &g->codec;
+
+    return c->in > CODEC_WASTE_BYTES && c->out < c->in / CODEC_WASTE_RATIO &&
+           !codec_gunzip_is_pending(g);
+}
+
 static int
 codec_gunzip_data(struct codec_gunzip *g, struct slice *in, struct span *out)
 {
@@ -239,7 +249,7 @@ codec_gunzip_data(struct codec_gunzip *g, struct slice *in, struct span *out)
         return TERR_FRAMING;
     codec_took(&g->codec, in, given - g->z.avail_in);
     codec_gunzip_said(g, out, room - g->z.avail_out);
-    if (codec_gunzip_is_bomb(&g->codec))
+    if (codec_gunzip_is_bomb(&g->codec) || codec_gunzip_is_waste(g))
         return TERR_LIMIT;
     if (g->z.block_state == ISAL_BLOCK_FINISH)
         codec_gunzip_begin_trailer(g);

@@ -571,6 +571,27 @@ TEST(gunzip, of_what_is_998_times_its_input_goes_on)
     pool_close();
 }
 
+/* Empty stored blocks behind the header of a member: five bytes each, and nothing comes out. */
+TEST(gunzip, of_blocks_with_nothing_in_them_ends_at_64_kib)
+{
+    static char packed[10 + 5 * 20000] = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff";
+    struct slice in = slice_of(packed, sizeof(packed));
+    struct codec *c;
+    char room[64];
+    struct span out = {room, sizeof(room)};
+
+    for (size_t at = 10; at < sizeof(packed); at += 5)
+        memcpy(packed + at, "\x00\x00\x00\xff\xff", 5);
+    pool_open(1);
+    c = codec_new(pool, CODEC_GUNZIP);
+    in.len = CODEC_WASTE_BYTES - 100;
+    CHECK_EQ(CODEC_WANTS_INPUT, codec_run(c, &in, &out, CODEC_GOES_ON));
+    in.len = 1000;
+    CHECK_EQ(TERR_LIMIT, codec_run(c, &in, &out, CODEC_GOES_ON));
+    codec_free(&c);
+    pool_close();
+}
+
 /* ---- pool ---- */
 
 TEST(codec_pool, gives_no_more_codecs_of_a_kind_than_it_may)
@@ -702,6 +723,7 @@ TEST_MAIN(TEST_ENTRY(gzip, of_a_body_is_unpacked_at_every_size_of_pieces),
     TEST_ENTRY(gunzip, of_blocks_that_are_none_is_an_error),
     TEST_ENTRY(gunzip, of_a_bomb_ends_at_64_mib),
     TEST_ENTRY(gunzip, of_what_is_998_times_its_input_goes_on),
+    TEST_ENTRY(gunzip, of_blocks_with_nothing_in_them_ends_at_64_kib),
     TEST_ENTRY(codec_pool, gives_no_more_codecs_of_a_kind_than_it_may),
     TEST_ENTRY(codec_pool, keeps_the_memory_of_a_codec_for_the_next_body),
     TEST_ENTRY(codec_pool, gives_idle_codecs_back_up_to_what_is_kept),
