@@ -386,17 +386,24 @@ vary_is_coding(struct slice name)
     return slice_eq_nocase(name, SLICE_LIT("Accept-Encoding"));
 }
 
-/* In place of a name and a value.  Its length, or TERR_LIMIT. */
+/* In place of a name and a value. */
+struct slice
+vary_forms(void)
+{
+    static const char forms[VARY_FORMS_LEN] = {
+        HTTP_F_ACCEPT_ENCODING, 0, (char)(VARY_FORMS & 0xff), (char)(VARY_FORMS >> 8)};
+
+    return slice_of(forms, sizeof(forms));
+}
+
+/* Its length, or TERR_LIMIT. */
 static int
 vary_put_forms(struct span out)
 {
-    const char forms[VARY_FORMS_LEN] = {
-        HTTP_F_ACCEPT_ENCODING, 0, (char)(VARY_FORMS & 0xff), (char)(VARY_FORMS >> 8)};
-
-    if (out.len < sizeof(forms))
+    if (out.len < VARY_FORMS_LEN)
         return TERR_LIMIT;
-    memcpy(out.ptr, forms, sizeof(forms));
-    return sizeof(forms);
+    memcpy(out.ptr, vary_forms().ptr, VARY_FORMS_LEN);
+    return VARY_FORMS_LEN;
 }
 
 bool

@@ -52,6 +52,8 @@ enum {
 
 /* Was it built with `forms`? */
 bool vary_has_forms(struct slice spec);
+/* Of a response that no other request is compared with: `forms` alone.  Static. */
+struct slice vary_forms(void);
 
 /* Does `req` select the response `spec` was built for?  An empty spec matches always, a
  * malformed one never. */

@@ -60,7 +60,8 @@ fetch_hand_over(struct fetch *f, struct cache_response *r)
     struct entry *own = NULL;
     int err = 0;
 
-    r->vary = r->key_text = slice_of(NULL, 0);
+    r->key_text = slice_of(NULL, 0);
+    r->vary = vary_has_forms(r->vary) ? vary_forms() : slice_of(NULL, 0);
     r->tags = NULL;
     if (!marker->abandoned) {
         own = cache_private(f->proxy->cache);
@@ -128,6 +129,22 @@ fetch_refresh_policy(
     return 0;
 }
 
+/* The old body is in the coding that it was stored in, whatever the policy left of the fields that say so. */
+static int
+fetch_keep_coding(struct fetch *f, struct http_message *head)
+{
+    struct slice stored = http_get_one(&f->stored, HTTP_F_CONTENT_ENCODING);
+    struct http_message coded;
+    int err;
+
+    if (slice_eq(stored, http_get_one(head, HTTP_F_CONTENT_ENCODING)))
+        return fetch_pack_head(f, head);
+    err = derive_coding(head, &stored, &f->arena, &coded);
+    if (err == 0)
+        *head = coded;
+    return err;
+}
+
 int
 fetch_revalidated(
     struct fetch *f, const struct http_message *head, enum vcl_action how, enum fetch_next *next)
@@ -171,9 +188,10 @@ fetch_revalidated(
     /* It is the old body: what it answers does not depend on what was asked for now. */
     f->forms = vary_has_forms(entry_vary(f->old));
     if (err == 0 && f->forms)
-        err = fetch_pack_head(f, &r.head);
+        err = fetch_keep_coding(f, &r.head);
+    r.length_in_head = r.length_in_head && http_has(&r.head, HTTP_F_CONTENT_LENGTH);
     if (err == 0)
-        err = fetch_vary(f, &merged, &r.vary);
+        err = fetch_vary(f, &r.head, &r.vary);
     if (err == 0)
         err = fetch_tags(f, &r, v.storable);
     if (err != 0)

@@ -6,6 +6,8 @@
  *
  *   connection -> [room of ours] -> codec -> [space_get] object
  */
+#include <limits.h>
+
 #include "daemon/base/terr.h"
 #include "daemon/filter/codec.h"
 #include "daemon/http/cache_control.h"
@@ -15,7 +17,8 @@
 #include "daemon/proxy/fetch_policy.h"
 
 enum {
-    PACK_ROOM = 32768, /* bytes read from the origin at a time */
+    PACK_ROOM = 32768,       /* bytes read from the origin at a time */
+    PACK_TURN_OUT = 1 << 20, /* bytes written in a turn: a little gzip may be much */
 };
 
 struct fetch_pack {
@@ -185,33 +188,38 @@ fetch_pack_head(struct fetch *f, struct http_message *head)
     return err;
 }
 
-/* What the codec gives, as far as there is room: 0 when it wants input, or has ended; TERR_AGAIN, and the
- * other errors of fetch_room(). */
+/* What the codec gives, into one room: its bytes; TERR_AGAIN, and the other errors of fetch_room().  `due`: it
+ * has more. */
 static int
 pack_write(struct fetch *f)
 {
     struct fetch_pack *pack = f->pack;
+    struct span room, out;
+    int err = fetch_room(f, &room), said;
+    size_t n;
 
     tassert(pack != NULL && pack->codec != NULL);
-    do {
-        struct span room, out;
-        int err = fetch_room(f, &room), said;
-        size_t n;
+    if (err != 0)
+        return err;
+    out = room;
+    said = codec_run(pack->codec, &pack->in, &out, pack->flow);
+    if (said < 0)
+        return said;
+    n = (size_t)(out.ptr - room.ptr);
+    tassert(n + out.len == room.len && n <= INT_MAX);
+    if (n > 0)
+        fetch_stored(f, n);
+    counter_add(f->proxy->counters, COUNTER_compress_out_bytes, n);
+    pack->due = said == CODEC_WANTS_ROOM;
+    return (int)n;
+}
 
-        if (err != 0)
-            return err;
-        out = room;
-        said = codec_run(pack->codec, &pack->in, &out, pack->flow);
-        if (said < 0)
-            return said;
-        n = (size_t)(out.ptr - room.ptr);
-        tassert(n + out.len == room.len);
-        if (n > 0)
-            fetch_stored(f, n);
-        counter_add(f->proxy->counters, COUNTER_compress_out_bytes, n);
-        pack->due = said == CODEC_WANTS_ROOM;
-    } while (pack->due);
-    return 0;
+/* No byte came of what was to be unpacked: that is an empty body, with and without a coding. */
+static bool
+pack_is_empty(const struct fetch_pack *pack)
+{
+    return pack->flow == CODEC_ENDS && pack->coding.len == 0 && pack->in.len == 0 &&
+           codec_in(pack->codec) == 0;
 }
 
 /* The output that is due, and where that leads.  FETCH_MORE: the state changed; *went: go on here. */
@@ -219,15 +227,25 @@ static enum fetch_next
 pack_go_on(struct fetch *f, bool *went)
 {
     struct fetch_pack *pack = f->pack;
-    int err = pack_write(f);
+    int all = 0, n;
 
     *went = false;
-    if (err == TERR_AGAIN) {
+    if (pack_is_empty(pack))
+        return fetch_goto(f, FETCH_DONE);
+    do {
+        n = pack_write(f);
+        all += n > 0 ? n : 0;
+    } while (n >= 0 && pack->due && all < PACK_TURN_OUT);
+    if (n == TERR_AGAIN) {
         pack->due = true;
         return fetch_stall(f);
     }
-    if (err != 0)
-        return fetch_fail(f, err);
+    if (n < 0)
+        return fetch_fail(f, n);
+    if (pack->due) { /* the loop's other tasks come first */
+        task_wake(&f->task);
+        return FETCH_WAIT;
+    }
     if (pack->flow == CODEC_ENDS)
         return fetch_goto(f, FETCH_DONE);
     tassert(pack->in.len == 0); /* all of it was consumed: the room is free */

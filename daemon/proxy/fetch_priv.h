@@ -68,6 +68,7 @@ struct fetch_attempt {
     enum fresh_refusal refusal; /* why the response is not stored */
     bool by_request;            /* what the request said keeps the response out of the cache */
     bool too_large, no_room;
+    bool pack_decided;      /* whether it is packed for all */
     bool stalled;           /* the readers are slow, not the origin */
     uint16_t absent_status; /* 404 or 410, with absent_ms */
     int64_t absent_ms;      /* for how long it is known that nothing is there; 0: it is not */
@@ -171,6 +172,7 @@ fetch_is_windowed(const struct fetch *f)
 static inline void
 fetch_new_attempt(struct fetch *f)
 {
+    tassert(f->pack == NULL);
     f->attempt = (struct fetch_attempt){.part_len = STOBJ_SIZE_UNKNOWN};
 }
 

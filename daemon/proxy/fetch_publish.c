@@ -535,8 +535,6 @@ fetch_publish_private(struct fetch *f, const struct http_message *head, struct c
         err = fetch_write_head(f, head, false, r);
     if (err == 0)
         err = fetch_tags(f, r, false);
-    if (err == 0 && fetch_is_form(f, head))
-        err = fetch_vary(f, head, &r->vary);
     f->entry->set_cookie =
         f->kind == FETCH_FOR_CACHE && f->attempt.refusal == FRESH_REFUSE_SET_COOKIE;
     if (err == 0 && fetch_new_private(f, &part.body, r->body_len) != 0)
@@ -545,8 +543,7 @@ fetch_publish_private(struct fetch *f, const struct http_message *head, struct c
         return err;
     /* It is in no index: nothing is compared with it.  That it is a form is read of it all the same. */
     r->key_text = slice_of(NULL, 0);
-    if (!fetch_is_form(f, head))
-        r->vary = slice_of(NULL, 0);
+    r->vary = fetch_is_form(f, head) ? vary_forms() : slice_of(NULL, 0);
     r->tags = NULL; /* of an attempt to keep it */
     r->parts = &part;
     r->nparts = 1;
@@ -585,6 +582,17 @@ fetch_part_is_sane(struct fetch *f, const struct http_message *head, uint64_t bo
         return false;
     f->attempt.part_len = cr.last - cr.first + 1;
     return body_len == STOBJ_SIZE_UNKNOWN || body_len == f->attempt.part_len;
+}
+
+/* Decided once for each head: a fetch that waits for room comes here again, with an object for what was
+ * decided, and a reload may have been in between. */
+static bool
+fetch_packs_for_all(struct fetch *f, const struct http_message *head)
+{
+    if (!f->attempt.pack_decided)
+        fetch_pack_open(f, head, FETCH_FOR_ALL);
+    f->attempt.pack_decided = true;
+    return f->pack != NULL;
 }
 
 /* For the cache, while it may be: kept, or through a window.  0, TERR_AGAIN, or why it is for one request.
@@ -647,7 +655,7 @@ fetch_publish(struct fetch *f, const struct http_message *head)
         bytes = f->attempt.part_len;
     }
     f->attempt.refusal = v.storable ? FRESH_REFUSE_TOO_LARGE : v.refusal; /* unless it is kept */
-    if (fetch_is_shared(f) && v.storable && fetch_pack_open(f, head, FETCH_FOR_ALL))
+    if (fetch_is_shared(f) && v.storable && fetch_packs_for_all(f, head))
         r.body_len = STOBJ_SIZE_UNKNOWN;
     if (fetch_is_shared(f) && v.storable) {
         int err = fetch_publish_for_all(f, head, &r, bytes);

@@ -11,34 +11,30 @@
 enum {
     UNPACK_ROOMS = 4,
     UNPACK_ROOM = 16384,
-    UNPACK_PIECE = 16384, /* of the stored body at a time */
-    UNPACK_IDLE =
-        65536, /* bytes of it that unpack to nothing: only an attack on our time is like that */
+    UNPACK_PIECE = 32768, /* of the stored body for one room: more would take long for little */
 };
 
 struct rep_unpack {
-    struct codec *codec;
+    struct codec *codec; /* NULL: everything was unpacked */
     struct usage *usage;
     struct lease_extent in; /* of the stored body, leased; len 0: none */
     struct slice rest;      /* of it, not unpacked yet */
-    unsigned idle;          /* bytes that went in since something came out */
     bool in_over;           /* all of the stored body was leased */
     bool due;               /* the codec has more to write */
     bool ended;
     int err; /* what ended it instead, TERR_* */
     bool lent[UNPACK_ROOMS];
-    char room[UNPACK_ROOMS][UNPACK_ROOM];
+    char *room[UNPACK_ROOMS]; /* from the first use on */
 };
 
 int
 rep_unpack(struct rep_reader *rd, struct codec *codec, struct usage *u)
 {
-    struct rep_unpack *un = usage_alloc(u, USAGE_REQUEST, sizeof(*un));
+    struct rep_unpack *un = usage_calloc(u, USAGE_REQUEST, sizeof(*un));
 
     tassert(rd->unpack == NULL && !rd->reading);
     if (un == NULL)
         return TERR_NOMEM;
-    memset(un, 0, offsetof(struct rep_unpack, room));
     un->codec = codec;
     un->usage = u;
     rd->unpack = un;
@@ -67,6 +63,8 @@ rep_unpack_end(struct rep_reader *rd)
         return;
     unpack_give(rd);
     codec_free(&un->codec);
+    for (unsigned i = 0; i < UNPACK_ROOMS; i++)
+        usage_free(un->usage, USAGE_REQUEST, un->room[i]);
     rd->unpack = NULL;
     usage_free(un->usage, USAGE_REQUEST, un);
 }
@@ -110,58 +108,86 @@ unpack_feed(struct rep_reader *rd, struct waiter *wait)
     return 0;
 }
 
-/* One piece through the codec.  As codec_run(). */
+/* One piece through the codec; *left of it may still be taken for this room.  As codec_run(). */
 static int
-unpack_piece(struct rep_unpack *un, struct span *out)
+unpack_piece(struct rep_unpack *un, struct span *out, size_t *left)
 {
-    size_t len = un->rest.len < UNPACK_PIECE ? un->rest.len : UNPACK_PIECE, had = out->len;
+    size_t len = un->rest.len < *left ? un->rest.len : *left, took;
     bool last = un->in_over && len == un->rest.len;
     struct slice piece = slice_of(un->rest.ptr, len);
-    int said = codec_run(un->codec, &piece, out, last ? CODEC_ENDS : CODEC_GOES_ON);
+    int said;
 
+    /* No byte came: that is an empty body, with and without a coding. */
+    if (last && len == 0 && codec_in(un->codec) == 0)
+        return CODEC_ENDED;
+    said = codec_run(un->codec, &piece, out, last ? CODEC_ENDS : CODEC_GOES_ON);
     if (said < 0)
         return said;
     tassert(said == CODEC_WANTS_ROOM || piece.len == 0);
     tassert(said != CODEC_ENDED || last);
-    un->idle = out->len < had ? 0 : un->idle + (unsigned)(len - piece.len);
-    if (un->idle > UNPACK_IDLE)
-        return TERR_FRAMING;
-    un->rest = slice_of(un->rest.ptr + (len - piece.len), un->rest.len - (len - piece.len));
-    un->due = said == CODEC_WANTS_ROOM;
-    un->ended = said == CODEC_ENDED;
+    took = len - piece.len;
+    *left -= took;
+    un->rest = slice_of(un->rest.ptr + took, un->rest.len - took);
     return said;
 }
 
-/* Fills a room.  Its bytes, 0 at the body's end, or TERR_*. */
+/* Fills a room, or a part of it.  Its bytes, 0 at the body's end, or TERR_*. */
 static int
 unpack_fill(struct rep_reader *rd, struct waiter *wait, char *room)
 {
     struct rep_unpack *un = rd->unpack;
     struct span out = {room, UNPACK_ROOM};
     int said = CODEC_WANTS_INPUT;
+    size_t left = UNPACK_PIECE;
+    bool again = false;
 
-    while (said == CODEC_WANTS_INPUT) {
+    while (said == CODEC_WANTS_INPUT && (left > 0 || out.len == UNPACK_ROOM)) {
         int err = un->rest.len > 0 || un->due ? 0 : unpack_feed(rd, wait);
 
         if (err == TERR_AGAIN && out.len < UNPACK_ROOM)
             break;
         if (err != 0)
             return err;
-        said = unpack_piece(un, &out);
+        if (left == 0 && again)
+            return TERR_FRAMING; /* nothing came of so much: only an attack on our time is like that */
+        if (left == 0) {
+            left = UNPACK_PIECE;
+            again = true;
+        }
+        said = unpack_piece(un, &out, &left);
         if (said < 0)
             return said;
+        un->due = said == CODEC_WANTS_ROOM;
+        un->ended = said == CODEC_ENDED;
     }
+    if (un->ended)
+        codec_free(&un->codec); /* the client may take long to read what there is */
     return (int)(UNPACK_ROOM - out.len);
 }
 
-/* A room that is free; NULL: all are leased, or the body is over. */
+/* A room that is free; NULL: all are leased, the body is over, or no memory. */
 static char *
 unpack_room(struct rep_unpack *un, unsigned *which)
 {
-    for (*which = 0; *which < UNPACK_ROOMS && !un->ended && un->err == 0; ++*which)
-        if (!un->lent[*which])
+    for (*which = 0; *which < UNPACK_ROOMS && !un->ended && un->err == 0; ++*which) {
+        if (un->lent[*which])
+            continue;
+        if (un->room[*which] == NULL)
+            un->room[*which] = usage_alloc(un->usage, USAGE_REQUEST, UNPACK_ROOM);
+        if (un->room[*which] != NULL)
             return un->room[*which];
+    }
     return NULL;
+}
+
+/* No room and none that would come back. */
+static bool
+unpack_is_stuck(const struct rep_unpack *un)
+{
+    for (unsigned i = 0; i < UNPACK_ROOMS; i++)
+        if (un->lent[i])
+            return false;
+    return !un->ended && un->err == 0;
 }
 
 /* `wait` is armed by the stored body's lease alone: where no room is free, leases are out. */
@@ -170,7 +196,7 @@ rep_unpack_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct 
 {
     struct rep_unpack *un = rd->unpack;
     unsigned had = b->n, i;
-    char *room;
+    char *room = NULL;
 
     tassert(!rd->over);
     while (b->n < b->max && !waiter_pending(wait) && (room = unpack_room(un, &i)) != NULL) {
@@ -183,10 +209,14 @@ rep_unpack_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct 
         un->lent[i] = true;
         b->extents[b->n++] = (struct lease_extent){
             room, (uint64_t)(i + 1) << 3, (uint32_t)n, un->ended ? LEASE_LAST : 0};
+        if (n < UNPACK_ROOM) /* all there is, or all that is taken at a time */
+            break;
     }
     rd->over = un->ended;
     if (b->n > had || un->ended)
         return (int)(b->n - had);
+    if (room == NULL && !waiter_pending(wait) && unpack_is_stuck(un))
+        un->err = TERR_NOMEM;
     tassert(un->err != 0 || waiter_pending(wait) || lent);
     return un->err == 0 ? TERR_AGAIN : TERR_CLOSED;
 }

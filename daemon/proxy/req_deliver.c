@@ -130,8 +130,12 @@ req_begin_entry(struct req *r)
         stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
         r->resp.length = stobj_len(entry_part(e, 0).body);
     if (__builtin_expect(e->block->vary_len > 0, 0) && vary_has_forms(entry_vary(e)) &&
-        !req_takes_gzip(r) && req_begin_unpacked(r) != 0)
-        return TERR_NOMEM;
+        !req_takes_gzip(r)) {
+        int err = req_begin_unpacked(r);
+
+        if (err != 0)
+            return err;
+    }
     r->all.end = r->resp.length;
     if ((r->head->present & REQ_SELECTS) != 0 && s == 200 && r->attempt.choice != REQ_AS_ASKED &&
         req_select(r) != 0)
@@ -449,7 +453,9 @@ req_deliver_first(struct req *r)
     int err = req_begin(r);
 
     if (err != 0)
-        return err == TERR_CLOSED ? req_look_again(r) : req_cut(r);
+        return err == TERR_CLOSED  ? req_look_again(r)
+               : err == TERR_LIMIT ? req_refuse_unpack(r)
+                                   : req_cut(r);
     if (r->x->writable && req_deliver_whole(r) == TERR_CLOSED)
         return r->head_sent || r->x->gone ? req_goto(r, REQ_CLOSE) : req_deliver_nothing(r);
     return REQ_WAIT;

@@ -333,8 +333,10 @@ enum conf_compress_extent req_compress(const struct req *r);
 
 /* req_unpack.c */
 bool req_takes_gzip(const struct req *r);
-/* The response that is begun, a form, for a client that does not take gzip.  0 or TERR_NOMEM. */
+/* The response that is begun, a form, for a client that does not take gzip.  0, TERR_NOMEM, or TERR_LIMIT. */
 int req_begin_unpacked(struct req *r);
+/* TERR_LIMIT: 503. */
+enum req_next req_refuse_unpack(struct req *r);
 /* In the log, if that is why it ends. */
 void req_note_broken(struct req *r);
 

@@ -8,28 +8,55 @@
 #include "daemon/log/elog.h"
 #include "daemon/proxy/req_priv.h"
 
-/* Clients say the same thing again and again: the last value is remembered. */
+/* Clients say the same thing again and again: the last value is remembered, if it is one line and short. */
 bool
 req_takes_gzip(const struct req *r)
 {
     const struct http_field *f = http_find(r->head, HTTP_F_ACCEPT_ENCODING, NULL);
     struct proxy_codings *last = &r->proxy->last_codings;
     struct slice value;
+    bool takes;
 
     if (f == NULL)
         return false;
     value = http_value(r->head, f);
-    if (value.len == last->len && memcmp(value.ptr, last->text, value.len) == 0 && !f->drop &&
-        http_find(r->head, HTTP_F_ACCEPT_ENCODING, f) == NULL)
+    if (f->drop || value.len == 0 || value.len > sizeof(last->text) ||
+        http_find(r->head, HTTP_F_ACCEPT_ENCODING, f) != NULL)
+        return (http_codings(r->head) & HTTP_TAKES_GZIP) != 0;
+    if (value.len == last->len && memcmp(value.ptr, last->text, value.len) == 0)
         return last->takes_gzip;
-    last->len = 0;
-    last->takes_gzip = (http_codings(r->head) & HTTP_TAKES_GZIP) != 0;
-    if (value.len <= sizeof(last->text) && !f->drop &&
-        http_find(r->head, HTTP_F_ACCEPT_ENCODING, f) == NULL) {
-        memcpy(last->text, value.ptr, value.len);
-        last->len = (uint8_t)value.len;
+    takes = (http_codings(r->head) & HTTP_TAKES_GZIP) != 0;
+    memcpy(last->text, value.ptr, value.len);
+    last->len = (uint8_t)value.len;
+    last->takes_gzip = takes;
+    return takes;
+}
+
+/* By what is stored: the head that is sent may be a policy's or a route's. */
+static bool
+req_entry_is_packed(const struct entry *e)
+{
+    struct http_field fields[LIMIT_FIELDS];
+    struct http_message stored;
+
+    entry_message(e, ENTRY_FIELDS_ALL, fields, &stored);
+    return http_has(&stored, HTTP_F_CONTENT_ENCODING);
+}
+
+/* From its first byte on.  0, TERR_NOMEM, or TERR_LIMIT: too many at once. */
+static int
+req_open_unpack(struct req *r)
+{
+    struct codec *codec = proxy_codec(r->proxy, CODEC_GUNZIP, UINT_MAX);
+
+    if (codec == NULL)
+        return TERR_LIMIT;
+    if (rep_unpack(&r->rep, codec, &r->proxy->loop->usage) != 0) {
+        codec_free(&codec);
+        return TERR_NOMEM;
     }
-    return last->takes_gzip;
+    counter_add(r->proxy->counters, COUNTER_compress_unpacked, 1);
+    return 0;
 }
 
 /* Is it packed at all?  Then it is derived without its coding, and unpacked from its first byte on: a range
@@ -38,35 +65,40 @@ int
 req_begin_unpacked(struct req *r)
 {
     static const struct slice none = {"", 0};
-    const struct http_message *stored = req_response(r);
+    const struct http_message *sent = req_response(r);
     struct http_message *m;
-    struct codec *codec;
 
     tassert(r->entry != NULL && !r->head_sent && r->rep.unpack == NULL);
-    if (stored == NULL)
+    if (sent == NULL)
         return TERR_NOMEM;
-    if (!http_has(stored, HTTP_F_CONTENT_ENCODING))
+    if (!req_entry_is_packed(r->entry))
         return 0;
     m = arena_alloc(&r->x->arena, sizeof(*m));
-    if (m == NULL || derive_coding(stored, &none, &r->x->arena, m) != 0)
+    if (m == NULL || derive_coding(sent, &none, &r->x->arena, m) != 0)
         return TERR_NOMEM;
     tassert(!http_has(m, HTTP_F_CONTENT_ENCODING) && !http_has(m, HTTP_F_CONTENT_LENGTH));
     r->unpacks = true;
     r->resp.message = m;
     r->resp.rendered = slice_of(NULL, 0);
-    r->resp.length = STOBJ_SIZE_UNKNOWN;
     r->resp.length_in_fields = false;
-    if (r->resp.bodyless)
+    if (r->resp.length == 0) /* of a redirect, mostly: there is nothing to unpack */
         return 0;
-    codec = proxy_codec(r->proxy, CODEC_GUNZIP, UINT_MAX);
-    if (codec == NULL)
-        return TERR_NOMEM;
-    if (rep_unpack(&r->rep, codec, &r->proxy->loop->usage) != 0) {
-        codec_free(&codec);
-        return TERR_NOMEM;
-    }
-    counter_add(r->proxy->counters, COUNTER_compress_unpacked, 1);
-    return 0;
+    r->resp.length = STOBJ_SIZE_UNKNOWN;
+    return r->resp.bodyless ? 0 : req_open_unpack(r);
+}
+
+/* Too many clients have their responses unpacked and do not read them. */
+enum req_next
+req_refuse_unpack(struct req *r)
+{
+    tassert(!r->head_sent && r->rep.unpack == NULL);
+    counter_add(r->proxy->counters, COUNTER_compress_refused, 1);
+    rep_forget(&r->rep);
+    r->begun = r->unpacks = false;
+    r->resp = (struct exchange_response){.status = 0};
+    r->x->extra_len = 0;
+    r->log_flags &= ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE);
+    return req_synth_by_policy(r, 503, slice_of(NULL, 0), TERR_LIMIT);
 }
 
 void
