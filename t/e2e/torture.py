@@ -6,7 +6,9 @@ clients that are fast, slow, idle, many at a time or leave in the middle; meanwh
 and ban, change parameters and policies, and tables are rewritten.  Every byte that a client gets is
 checked: it must be of that resource, variant and version, of that place, and of one version to the
 end of the answer.  What was purged, banned or changed by a POST must not be seen by who asks later;
-what breaks off must not look whole; a table's values must be of one version.  In the end all
+what breaks off must not look whole; a table's values must be of one version.  Some bodies are packed
+by the origin or by tarnd, as its configuration and the policy of the moment say, and come packed or
+not, as each client takes them; packed ones are unpacked and checked as they come.  In the end all
 clients leave, everything is purged, and nothing must be left of it.
 
     t/e2e/torture.py build/bin/tarnd build/bin/tarn-table --seconds 1800
@@ -34,7 +36,7 @@ import torture_operator
 import torture_origin
 from tarnd import Tarnd, free_port, raise_file_limit, wait_until
 from torture_operator import PROMISE, Admin, Lab
-from torture_world import HOST, KINDS, MI, SCHEMES, World
+from torture_world import HOST, KINDS, MI, SCHEMES, UNPACKED_ROUTE, World
 
 ORIGINS = 2
 PATIENCE_S = 180  # an answer that has not come by then does not come
@@ -52,6 +54,9 @@ storage:
   main: {{ engine: malloc, size: {size}MiB, eviction: s3-fifo }}
 index: {{ bits: auto }}
 negative_cache: {{ entries: 1000, ttl: 5s }}
+compress: {{ min_size: 0, types: [text/*], states: 8 }}
+routes:
+  - {{ path: "{unpacked}", compress: off }}
 backends:
   default: {{ address: "{origin}", connect_timeout: 1m, first_byte_timeout: 5m,
               between_bytes_timeout: 5m }}
@@ -97,7 +102,7 @@ class Torture:
         self.world.set("secure", free_port())
         self.tarnd = Tarnd(self.args.tarnd, CONFIG.format(
             size=self.args.size, origin=address, tables=self.tables, socket=self.lab.socket,
-            secure=self.world.get("secure"), certs=self.pki.certs), stderr=self.log)
+            unpacked=UNPACKED_ROUTE, secure=self.world.get("secure"), certs=self.pki.certs), stderr=self.log)
         self.world.set("port", self.tarnd.port)
         self.admin = Admin(self.lab.socket, PATIENCE_S)
         torture_operator.first_policy(self.admin)
@@ -186,7 +191,7 @@ class Torture:
         """That it was a torture, if there was time for one."""
         for name in ("requests", "bytes", "hits", "purges", "bans", "posts", "policies",
                      "multipart", "table versions", "looks", "left", "h2 requests", "h2 cancelled", "h2 goaway",
-                     "h2 connections", "h2 connections by TLS"):
+                     "h2 connections", "h2 connections by TLS", "packed answers", "unpacked answers", "packed parts"):
             if self.count[name] == 0 and self.args.seconds >= LONG_S:
                 self.wrong.append(f"no {name}")
         self.wrong += [name for name in self.count if name.startswith("cut that nothing excuses")]
@@ -239,8 +244,9 @@ class Torture:
               f"fell behind, {t['fetch.rest']} rests, {t['resp.truncated']} truncated, "
               f"{t['index.doubled']} doublings; by HTTP/2 {c['h2 requests']} answers of {c['streams']} streams, "
               f"{c['h2 connections']} + {c['h2 connections by TLS']} connections, {c['h2 cancelled']} cancelled, "
-              f"{c['h2 goaway']} GOAWAY; left {c['left']}, {cuts}; "
-              f"the longest answer took {c['longest']:.1f} s; "
+              f"{c['h2 goaway']} GOAWAY; {c['packed answers']} answers packed, {c['packed bytes'] / MI:.0f} MiB of "
+              f"it, {c['packed parts']} parts, {c['unpacked answers']} unpacked; left {c['left']}, {cuts}, waited for a slow reader "
+              f"{c['waited for a slow reader']}; the longest answer took {c['longest']:.1f} s; "
               f"at most {c['resident'] / MI:.0f} MiB resident, {c['charged'] / MI:.1f} charged, in "
               f"the end {c['resident at the end'] / MI:.0f}, base {self.base / MI:.0f}", flush=True)
         print("  charged at the peak, KiB: " + ", ".join(

@@ -9,11 +9,15 @@ import socket
 import struct
 import threading
 import time
+import zlib
 
-from torture_world import HOST, KI, LANGUAGES, MI, body_of, canary
+from torture_world import HOST, KI, LANGUAGES, LARGE, MI, body_of, canary, packed_of
 
-TAG = re.compile(r'(W/)?"(\d+)\.([a-z-]+)\.(\d+)"')
-LARGE, LARGE_S = ("wide", "weak"), 10
+TAG = re.compile(r'(W/)?"(\d+)\.([a-z-]+)\.(\d+)(\.gz)?"')
+LARGE_S = 10
+UNPACK_STEP = 64 * KI
+CODINGS = ("gzip", "gzip", "gzip, deflate, br, zstd", "gzip;q=0.5, *;q=0")  # of a client that takes gzip
+OTHER_CODINGS = (None, None, "identity", "gzip;q=0", "br")  # of one that does not
 KEPT_LEAST = 5 * MI  # the smallest max_object_size that parameters are set to
 STALE_SLACK_S = 60  # from the origin's clock to tarnd's, on a machine that is busy
 TABLE_KEYS = 200
@@ -126,12 +130,18 @@ class Ask:
     scheme = "http"
 
     def __init__(self, world, r, rng, method="GET", lines=(), variant=None, spans=()):
+        """Not all bytes of packed parts can be checked, so few clients that take gzip ask for one."""
         self.world, self.r, self.method, self.spans = world, r, method, spans
         self.variant = variant or rng.choice(r.variants)
         self.key = f"k{rng.randrange(TABLE_KEYS)}"
         self.lines = [f"Host: {HOST}", f"X-Key: {self.key}", *lines]
         if r.kind_name == "vary":
             self.lines.append(f"X-Lang: {self.variant}")
+        self.takes_gzip = method in ("GET", "HEAD") and len(spans) < 2 and \
+            rng.random() < (0.15 if spans else 0.5)
+        coding = rng.choice(CODINGS if self.takes_gzip else OTHER_CODINGS)
+        if coding is not None:
+            self.lines.append(f"Accept-Encoding: {coding}")
         if spans:
             self.lines.append("Range: bytes=" + ", ".join(f"{a}-{b}" for a, b in spans))
         self.conditional = any(line.startswith("If-None-Match") for line in self.lines)
@@ -147,6 +157,26 @@ class Ask:
         self.sent = time.monotonic()
         first = f"{self.method} {self.r.target} HTTP/1.1"
         return "\r\n".join([first, *self.lines, "", ""]).encode()
+
+
+def unpack(pieces):
+    """The body, as far as it has come.  gzip may have several members (RFC 1952 2.2)."""
+    member = zlib.decompressobj(31)
+    for piece in pieces:
+        while piece:
+            if member.eof:
+                member = zlib.decompressobj(31)
+            try:
+                out = member.decompress(piece, UNPACK_STEP)
+            except zlib.error as e:
+                raise Wrong(f"what is said to be gzip is not: {e}") from None
+            if out:
+                yield out
+            piece = member.unused_data if member.eof else member.unconsumed_tail
+    while not member.eof and (out := member.decompress(b"", UNPACK_STEP)):
+        yield out
+    if not member.eof:
+        raise Wrong("gzip without its end, and it looks whole")
 
 
 class Reading:
@@ -215,9 +245,9 @@ class Reading:
         m = TAG.fullmatch(self.fields.get("etag", ""))
         if m is None:
             raise Wrong("no ETag of ours")
-        if (m[1] is not None) != (self.r.kind.etag == "weak") or int(m[2]) != self.r.number or \
-                m[3] != self.ask.variant:
+        if int(m[2]) != self.r.number or m[3] != self.ask.variant:
             raise Wrong(f"somebody else's: {m[0]}")
+        self.check_form(m[1] is not None, m[5] is not None)
         version = int(m[4])
         if version not in self.allowed():
             raise Wrong(f"version {version}: {self.allowed()} are allowed")
@@ -225,6 +255,35 @@ class Reading:
         if age > max(self.r.kind.ttl, 0) + self.r.kind.grace + STALE_SLACK_S:
             raise Wrong(f"made {age:.1f} s before it was asked for")
         return version
+
+    def check_form(self, weak, of_packed):
+        """The coding is one that was asked for; two forms of a body share no strong ETag."""
+        r, coding = self.r, self.fields.get("content-encoding")
+        self.packed = coding == "gzip"
+        if coding is not None and not (self.packed and self.ask.takes_gzip):
+            raise Wrong(f"nobody asked for {coding}")
+        if self.packed and not (r.tarn_packs or r.origin_packs):
+            raise Wrong("packed, and nothing says that it may be")
+        if of_packed and not r.origin_packs:
+            raise Wrong("an ETag of what the origin has packed, which it does not do")
+        if self.status == 304:
+            return  # it does not say of which form
+        changed = self.packed != of_packed  # from what the origin sent
+        if not weak and (r.kind.etag == "weak" or changed):
+            raise Wrong("a strong ETag")
+        changed = changed or weak and r.kind.etag != "weak"  # packed and unpacked again
+        if weak and r.kind.etag != "weak" and not (r.tarn_packs or r.origin_packs):
+            raise Wrong("a weak ETag")
+        if changed and "accept-encoding" not in self.fields.get("vary", "").lower():
+            raise Wrong("two forms, and no Vary")
+        if self.status == 200:
+            self.count["packed answers"] += self.packed
+            self.count["unpacked answers"] += changed and not self.packed
+
+    def counted(self, pieces):
+        for piece in pieces:
+            self.count["packed bytes"] += len(piece)
+            yield piece
 
     def bytes(self, pieces, body, at, end):
         start = at
@@ -243,12 +302,32 @@ class Reading:
         if self.ask.method == "POST":
             raise Wrong("200 for a POST")
         version = self.version()
-        size = self.r.size(version)
         if not self.r.exists(version):
             raise Wrong("200 for a version in which there is nothing")
-        if int(self.fields.get("content-length", size)) != size:
+        self.all_of(pieces, version)
+
+    def all_of(self, pieces, version):
+        size = self.r.size(version)
+        if not self.packed and int(self.fields.get("content-length", size)) != size:
             raise Wrong(f"Content-Length {self.fields['content-length']} of {size}")
+        if self.packed and self.ask.method != "HEAD":
+            pieces = unpack(self.counted(pieces))
         self.bytes(pieces, body_of(self.r.target, self.ask.variant, version), 0, size)
+
+    def packed_part(self, pieces, version):
+        """The origin's packing can be compared; of tarnd's only the number of bytes is known."""
+        self.count["packed parts"] += 1
+        if self.fields["etag"].endswith('.gz"'):
+            body = packed_of(self.r.target, self.ask.variant, version, self.r.size(version))
+            first, end = self.span(self.fields.get("content-range"), len(body.data))
+            self.bytes(pieces, body, first, end)
+            return
+        m = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", self.fields.get("content-range", ""))
+        if m is None or int(m[1]) not in (a for a, _ in self.ask.spans):
+            raise Wrong(f"nobody asked for {self.fields.get('content-range')!r}")
+        came = sum(len(piece) for piece in self.counted(pieces))
+        if self.ask.method != "HEAD" and came != int(m[2]) + 1 - int(m[1]):
+            raise Wrong(f"{came} bytes of {m[0]}, and it looks whole")
 
     def span(self, text, size):
         m = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", text or "")
@@ -263,6 +342,8 @@ class Reading:
 
     def part(self, pieces):
         version = self.version()
+        if self.packed:
+            return self.packed_part(pieces, version)
         size, body = self.r.size(version), body_of(self.r.target, self.ask.variant, version)
         kind = self.fields.get("content-type", "")
         if not kind.startswith("multipart/byteranges"):
@@ -291,8 +372,7 @@ class Reading:
             version = self.version()
             if self.r.exists(version):
                 raise Wrong("404 for a version that exists")
-            return self.bytes(pieces, body_of(self.r.target, self.ask.variant, version), 0,
-                              self.r.size(version))
+            return self.all_of(pieces, version)
         for _ in pieces:
             pass
         if all(self.r.exists(v) for v in self.allowed()):
@@ -302,6 +382,8 @@ class Reading:
     def beyond(self, pieces):
         for _ in pieces:
             pass
+        if self.ask.takes_gzip and self.ask.spans and (self.r.tarn_packs or self.r.origin_packs):
+            return  # of the packed bytes
         least = min(self.r.size(v) for v in self.allowed())
         if any(a < least for a, _ in self.ask.spans) or not self.ask.spans:
             raise Wrong(f"416, and there were {least} bytes at least")
@@ -349,7 +431,10 @@ class Part(threading.Thread):
             except Cut as e:
                 self.note_cut(e)
             except TimeoutError:
-                self.note("no answer")
+                if waits_for_others(self.reading):
+                    self.count["waited for a slow reader"] += 1
+                else:
+                    self.note("no answer")
             except OSError:
                 self.count["closed"] += 1
             except Exception as e:  # also our own mistakes: no thread ends unheard
@@ -440,16 +525,24 @@ class Part(threading.Thread):
 
 def excused(reading):
     """Which answers may be cut: what breaks off; what is too large to keep, or turns out to be when
-    its length was not said: too large for the room that the store has just then.  While parameters
-    allow little, or leases leave no room, others go through a window, too: then the rest of its
-    version can be had as long as there is no other."""
+    its length was not said, or is not known because it is packed or unpacked on its way: too large
+    for the room that the store has just then.  While parameters allow little, or leases leave no
+    room, others go through a window, too: then the rest of its version can be had as long as there
+    is no other."""
     r = reading.r
-    if r.kind_name in ("breaks", *LARGE) or r.kind.chunked:
+    if r.kind_name in ("breaks", *LARGE) or r.kind.chunked or r.tarn_packs or r.origin_packs:
         return True
     tag = TAG.fullmatch(reading.fields.get("etag", ""))
     if tag is None or int(tag[4]) == reading.ask.world.versions[r.number]:
         return False
     return r.base > KEPT_LEAST - KI or "stored" not in reading.fields.get("cache-status", "stored")
+
+
+def waits_for_others(reading):
+    """Without a strong validator the fast readers of a window wait for a slow one that keeps reading
+    (docs/decisions/0012), also one in front of the window, in what is kept."""
+    return reading is not None and reading.fields.get("etag", "").startswith("W/") and \
+        reading.r.base > KEPT_LEAST - KI
 
 
 class Pipeliner(Part):

@@ -14,7 +14,7 @@ import threading
 import time
 
 from torture_clients import PREFIXES, TABLE_KEYS
-from torture_world import GROUPS, HOST, SCHEMES, canary
+from torture_world import GROUPS, GUNZIP_GROUPS, GZIP_GROUPS, HOST, PLAIN_GROUPS, SCHEMES, canary
 
 POLICY = """vcl 4.1;
 import std;
@@ -31,7 +31,7 @@ sub vcl_backend_response {
         set beresp.grace = std.duration(beresp.http.X-Grace, 0s);
         set beresp.keep = std.duration(beresp.http.X-Keep, 0s);
     }
-}
+FORMS}
 
 sub mark {
     set resp.http.X-Policy = "NUMBER";
@@ -59,6 +59,14 @@ sub vcl_synth {
 }
 """
 
+FORM = """    if (beresp.http.X-Group ~ "^(%s)$") {
+        set beresp.%s;
+    }
+"""
+PACK, UNPACK, LEAVE = (FORM % ("|".join(map(str, groups)), action) for groups, action in (
+    (GZIP_GROUPS, "do_gzip = true"), (GUNZIP_GROUPS, "do_gunzip = true"), (PLAIN_GROUPS, "do_gzip = false")))
+FORMS = ("", PACK, UNPACK, PACK + UNPACK + LEAVE)  # of one policy after the other
+
 # Of each, values that a site might have.
 PARAMETERS = {
     "transit_buffer": ("64KiB", "256KiB", "1MiB"),
@@ -81,6 +89,10 @@ PARAMETERS = {
 
 
 PROMISE = 1.1  # of the storage's size: as much may be charged, or be resident without the base
+
+
+def policy(number):
+    return POLICY.replace("NUMBER", str(number)).replace("FORMS", FORMS[number % len(FORMS)])
 
 
 class Told(Exception):
@@ -220,8 +232,7 @@ class Policies(Hand):
     def turn(self):
         number = self.turns + 1
         name, before = f"p{number}", f"p{number - 1}"
-        text = POLICY.replace("NUMBER", str(number))
-        self.admin.ask("PUT", f"/v1/policies/{name}", text, want=201)
+        self.admin.ask("PUT", f"/v1/policies/{name}", policy(number), want=201)
         used = name
         if self.rng.random() < 0.2:
             used = f"l{number % 2}"
@@ -235,7 +246,7 @@ class Policies(Hand):
         if number > 1:
             self.admin.ask("DELETE", f"/v1/policies/{before}")
         if self.rng.random() < 0.1:
-            self.admin.ask("PUT", "/v1/policies/wrong", POLICY + "sub vcl_recv {", want=422)
+            self.admin.ask("PUT", "/v1/policies/wrong", policy(number) + "sub vcl_recv {", want=422)
 
 
 class Table(Hand):
@@ -372,7 +383,7 @@ def first_tables(world, lab):
 
 
 def first_policy(admin):
-    admin.ask("PUT", "/v1/policies/p0", POLICY.replace("NUMBER", "0"), want=201)
+    admin.ask("PUT", "/v1/policies/p0", policy(0), want=201)
     admin.ask("PUT", "/v1/policies/active", {"name": "p0"})
 
 

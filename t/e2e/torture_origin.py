@@ -2,7 +2,8 @@
 
 Several processes accept from one listener.  `breaks` ends in the middle, `slow` trickles, `absent`
 is 404 in every other version and says nothing of freshness then; single ranges and conditions are
-answered, and what is uploaded is checked.
+answered, and what is uploaded is checked.  What it packs itself is the same bytes each time, so that
+parts of it fit together; a third of that is packed without getting smaller.
 """
 import asyncio
 import email.utils
@@ -12,7 +13,7 @@ import socket
 import struct
 import time
 
-from torture_world import HOST, KI, LANGUAGES, body_of
+from torture_world import HOST, KI, LANGUAGES, body_of, packed_of
 
 PIECE = 256 * KI
 
@@ -25,6 +26,24 @@ async def read_head(reader):
         name, value = line.split(":", 1)
         fields[name.lower()] = value.strip()
     return lines[0].split(" "), fields
+
+
+class Form:
+    """What one request is answered with: a body, its size, and what its fields are."""
+
+    def __init__(self, r, variant, version, asked):
+        self.r, self.variant, self.version = r, variant, version
+        accepted = asked.get("accept-encoding", "").replace("gzip;q=0.5", "gzip")
+        self.packed = r.origin_packs and "gzip" in accepted and "gzip;q=0" not in accepted
+        self.size, self.etag = r.size(version), r.etag(variant, version, self.packed)
+        self.body = body_of(r.target, variant, version)
+        if self.packed:
+            self.body = packed_of(r.target, variant, version, self.size)
+            self.size = len(self.body.data)
+
+    def validates(self, field):
+        """By the weak comparison of RFC 9110 8.8.3.2."""
+        return self.etag.removeprefix("W/") in [t.strip().removeprefix("W/") for t in (field or "").split(",")]
 
 
 class Origin:
@@ -82,43 +101,48 @@ class Origin:
             left -= len(piece)
             yield piece
 
-    def fields(self, r, variant, version):
-        kind = r.kind
-        lines = [f"ETag: {r.etag(variant, version)}", f"X-Version: {version}",
+    def fields(self, r, form):
+        kind, version = r.kind, form.version
+        lines = [f"ETag: {form.etag}", f"X-Version: {version}",
+                 "Content-Type: " + ("text/plain; charset=utf-8" if r.form == "text" else "image/png"),
                  f"X-Made: {time.monotonic():.3f}", f"X-Id: {r.number}", f"X-Group: {r.group}",
                  "Date: " + email.utils.formatdate(usegmt=True)]
         if r.exists(version):
             lines += [f"Cache-Control: {kind.control}", f"X-Grace: {kind.grace}s",
                       f"X-Keep: {kind.keep}s"]
-        if r.kind_name == "vary":
-            lines.append("Vary: X-Lang")
+        vary = ["X-Lang"] * (r.kind_name == "vary") + ["Accept-Encoding"] * (r.form == "packed")
+        if vary:
+            lines.append("Vary: " + ", ".join(vary))
+        if form.packed:
+            lines.append("Content-Encoding: gzip")
         return lines
 
     @staticmethod
-    def part(r, variant, version, fields):
+    def part(r, form, fields):
         """The single range to be answered, None: all; False: there is no such range."""
         m = re.fullmatch(r"bytes=(\d+)-(\d*)", fields.get("range", ""))
         if_range = fields.get("if-range")
-        if m is None or r.kind.etag == "weak" or not r.exists(version):
+        if m is None or r.kind.etag == "weak" or not r.exists(form.version):
             return None
-        if if_range is not None and if_range != r.etag(variant, version):
+        if if_range is not None and if_range != form.etag:
             return None
-        size = r.size(version)
+        size = form.size
         first, last = int(m[1]), min(int(m[2] or size - 1), size - 1)
         return (first, last + 1) if first <= last else False
 
     async def send(self, r, method, fields, writer):
         version = self.world.versions[r.number]
         variant = fields.get("x-lang", LANGUAGES[0]) if r.kind_name == "vary" else "-"
-        lines = self.fields(r, variant, version)
-        if fields.get("if-none-match") == r.etag(variant, version) and r.exists(version):
+        form = Form(r, variant, version, fields)
+        lines = self.fields(r, form)
+        if form.validates(fields.get("if-none-match")) and r.exists(version):
             writer.write("\r\n".join(["HTTP/1.1 304 Not Modified", *lines, "", ""]).encode())
             return True
         if r.kind_name == "breaks" and self.rng.random() < 0.05:
             return self.reset(writer)
-        size = r.size(version)
+        size = form.size
         first, end, status = 0, size, "200 OK" if r.exists(version) else "404 Not Found"
-        part = self.part(r, variant, version, fields)
+        part = self.part(r, form, fields)
         if part is False:
             lines.append(f"Content-Range: bytes */{size}")
             first, end, status = 0, 0, "416 Range Not Satisfiable"
@@ -132,7 +156,7 @@ class Origin:
             return True
         breaks = r.kind_name == "breaks" and self.rng.random() < 0.4
         stop = self.rng.randrange(first, end) if breaks and first < end else end
-        await self.send_body(r, body_of(r.target, variant, version), (first, stop), chunked, writer)
+        await self.send_body(r, form.body, (first, stop), chunked, writer)
         if breaks:
             await writer.drain()
             return False if self.rng.random() < 0.5 else self.reset(writer)

@@ -13,13 +13,19 @@ import multiprocessing
 import os
 import random
 import time
+import zlib
 
 KI, MI = 1024, 1024 * 1024
 BLOCK = 4096
+HARD_BLOCK = 65536  # gzip looks back 32 KiB: such a body does not shrink
 GROUPS = 16  # a ban of a group is one of many resources
 FOCUS, FOCUS_S = 12, 3  # as many are what everybody looks at, for so long
 LANGUAGES = ("a", "b", "c")
 HOST = "tarn.test"
+LARGE = ("wide", "weak")
+UNPACKED_ROUTE = "/chunks/5"  # `compress: off` there
+# Groups of resources: for these some policies set do_gzip, do_gunzip, and do_gzip to false.
+GZIP_GROUPS, GUNZIP_GROUPS, PLAIN_GROUPS = (4, 13), (2, 11), (8,)
 SCHEMES = ("http", "https")  # each has what it has cached
 
 Kind = collections.namedtuple("Kind", "share low high control ttl grace keep chunked etag")
@@ -44,23 +50,42 @@ class Body:
     """The bytes of one version of one variant.  Blocks that differ in their last 32 bytes only,
     which say where they stand; the others are not periodic, and no other version has them."""
 
-    def __init__(self, name):
-        self.pattern = hashlib.shake_128(name.encode()).digest(BLOCK - 32)
+    def __init__(self, name, block):
+        self.block = block
+        self.pattern = hashlib.shake_128(name.encode()).digest(block - 32)
 
     def piece(self, at, size):
         if size <= 0:
             return b""
-        first, last = at // BLOCK, (at + size - 1) // BLOCK
+        first, last = at // self.block, (at + size - 1) // self.block
         parts = []
         for i in range(first, last + 1):
             parts += (self.pattern, b"%032d" % i)
-        start = at - first * BLOCK
+        start = at - first * self.block
         return memoryview(b"".join(parts))[start:start + size]
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def body_of(target, variant, version):
-    return Body(f"{target} {variant} {version}")
+    hard = int(target.rpartition("/")[2]) % 3 == 0
+    return Body(f"{target} {variant} {version}", HARD_BLOCK if hard else BLOCK)
+
+
+class Packed:
+    """The same, as the origin packs it: a third of the resources without getting smaller."""
+
+    def __init__(self, target, variant, version, size):
+        level = (0, 1, 6)[int(target.rpartition("/")[2]) % 3]
+        pack = zlib.compressobj(level, zlib.DEFLATED, 31)
+        self.data = pack.compress(body_of(target, variant, version).piece(0, size)) + pack.flush()
+
+    def piece(self, at, size):
+        return self.data[at:at + size]
+
+
+@functools.lru_cache(maxsize=16)
+def packed_of(target, variant, version, size):
+    return Packed(target, variant, version, size)
 
 
 class Resource:
@@ -72,6 +97,26 @@ class Resource:
         if self.kind.low == 0 and rng.random() < 0.03:
             self.base = 0
         self.group = number % GROUPS
+        self.form = self.some_form()
+
+    def some_form(self):
+        """`text`: of a type that tarnd packs; `packed`: packed by the origin for a request that
+        accepts gzip; `bare`: the same without Vary; `binary`: neither packs it."""
+        form = ("text", "text", "packed", "bare", "binary", "binary", "binary", "binary")[self.number % 8]
+        if self.kind_name in LARGE and form in ("packed", "bare"):
+            return "text"
+        return "packed" if form == "bare" and self.target.startswith(UNPACKED_ROUTE) else form
+
+    @property
+    def tarn_packs(self):
+        """Under the configuration, or under some of the policies."""
+        texts = self.form == "text" and self.kind.control != "private" and \
+            not self.target.startswith(UNPACKED_ROUTE)
+        return texts or self.group in GZIP_GROUPS
+
+    @property
+    def origin_packs(self):
+        return self.form in ("packed", "bare")
 
     def size(self, version):
         """Versions differ in their sizes, but for those of nothing."""
@@ -80,9 +125,10 @@ class Resource:
     def exists(self, version):
         return self.kind_name != "absent" or version % 2 == 0
 
-    def etag(self, variant, version):
-        weak = "W/" if self.kind.etag == "weak" else ""
-        return f'{weak}"{self.number}.{variant}.{version}"'
+    def etag(self, variant, version, packed=False):
+        """The origin's own packing has another one."""
+        weak, end = "W/" if self.kind.etag == "weak" else "", ".gz" if packed else ""
+        return f'{weak}"{self.number}.{variant}.{version}{end}"'
 
     @property
     def variants(self):
