@@ -59,12 +59,35 @@ judge_keep(const uint8_t *p, size_t len)
     return t;
 }
 
-/* 0 or nghttp2's error; > 0: it ended inside a field. */
+/* How many sizes of the table it begins with (RFC 7541 6.3). */
+static unsigned
+judge_sizes(const uint8_t *p, size_t len)
+{
+    bool inside = false; /* a number of several bytes */
+    unsigned n = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (inside) {
+            inside = p[i] >= 128;
+        } else if (p[i] >= 32 && p[i] < 64) {
+            n++;
+            inside = p[i] == 63;
+        } else {
+            break;
+        }
+    }
+    return n;
+}
+
+/* 0 or nghttp2's error; > 0: it ended inside a field, or says more sizes than the two of RFC 7541 4.2, which nghttp2
+ * takes. */
 static int
 judge_decode(nghttp2_hd_inflater *inflater, const uint8_t *p, size_t len)
 {
     judged.n = judged.len = 0;
     judged.cut = false;
+    if (judge_sizes(p, len) > 2)
+        return 1;
     for (;;) {
         nghttp2_nv nv;
         int flags = 0;
