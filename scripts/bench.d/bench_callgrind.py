@@ -40,7 +40,7 @@ def browser_fields():
 
 def request_maker(load, port):
     """Gives the bytes of the next write on a connection."""
-    fields = browser_fields() if load.script == "browser.lua" else ()
+    fields = (*(browser_fields() if load.script == "browser.lua" else ()), *load.fields)
     rest = "".join(f"\r\n{name}: {value}" for name, value in fields) + "\r\n\r\n"
     head = f" HTTP/1.1\r\nHost: 127.0.0.1:{port}{rest}"
     serial = itertools.count(1)

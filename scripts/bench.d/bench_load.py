@@ -27,6 +27,7 @@ class Load:
     depth: int = 1         # requests per write
     counted: int = 20000   # requests counted under valgrind
     threads: int = 1       # of wrk
+    fields: tuple = ()     # (name, value) of the request, beside the script's
     over_responder: int = 1700  # user instructions above the bare responder
     user_most: int = None       # user instructions
     cpu_us_most: float = None   # CPU microseconds
@@ -93,7 +94,7 @@ def wrk_argv(port, load, seconds, script=None, args=None, threads=None, headers=
     argv = [which("wrk"), f"-t{threads or load.threads}", f"-c{load.conns}", f"-d{seconds}s",
             "--latency", "--timeout", f"{timeout}s",
             "-s", os.path.join(WRK_DIR, script or load.script)]
-    for header in headers:
+    for header in (*(f"{name}: {value}" for name, value in load.fields), *headers):
         argv += ["-H", header]
     return argv + [f"http://127.0.0.1:{port}{load.path}", "--", *(args or load.args)]
 

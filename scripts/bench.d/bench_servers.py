@@ -279,8 +279,9 @@ SERVERS = (Floor, Responder, Tarn, Nginx, Haproxy, Varnish)
 ALL_SERVERS = SERVERS + (TarnNoMemo, TarnPolicy, TarnRecv, TarnSynth, TarnPass, NginxPass,
                          HaproxyPass, VarnishPass, VarnishSynth)
 
-# Those that a section has of its own (bench_tls.py).
-OF_SECTIONS = ("floor-aws-lc", "tarnd-aws-lc")
+# Those that a section has of its own (bench_tls.py, bench_compress.py).
+OF_SECTIONS = ("floor-aws-lc", "tarnd-aws-lc", "tarnd-gzip", "tarnd-plain", "nginx-gzip-1",
+               "nginx-gzip-6", "nginx-gzip-1-store", "nginx-gunzip", "varnish-gzip")
 
 
 def install():
