@@ -12,7 +12,8 @@
 bool
 entry_matches(const struct entry *e, const struct cache_query *q)
 {
-    return e->block->vary_len == 0 || q->ignore_vary || vary_match(entry_vary(e), q->req);
+    return e->block->vary_len == 0 || q->ignore_vary || vary_is_forms(entry_vary(e)) ||
+           vary_match(entry_vary(e), q->req);
 }
 
 /* One client's Authorization or no-store must not keep a URL out of the cache for all. */

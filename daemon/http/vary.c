@@ -387,14 +387,8 @@ vary_is_coding(struct slice name)
 }
 
 /* In place of a name and a value. */
-struct slice
-vary_forms(void)
-{
-    static const char forms[VARY_FORMS_LEN] = {
-        HTTP_F_ACCEPT_ENCODING, 0, (char)(VARY_FORMS & 0xff), (char)(VARY_FORMS >> 8)};
-
-    return slice_of(forms, sizeof(forms));
-}
+const char vary_forms_bytes[VARY_FORMS_LEN] = {
+    HTTP_F_ACCEPT_ENCODING, 0, (char)(VARY_FORMS & 0xff), (char)(VARY_FORMS >> 8)};
 
 /* Its length, or TERR_LIMIT. */
 static int
@@ -402,7 +396,7 @@ vary_put_forms(struct span out)
 {
     if (out.len < VARY_FORMS_LEN)
         return TERR_LIMIT;
-    memcpy(out.ptr, vary_forms().ptr, VARY_FORMS_LEN);
+    memcpy(out.ptr, vary_forms_bytes, VARY_FORMS_LEN);
     return VARY_FORMS_LEN;
 }
 

@@ -52,8 +52,27 @@ enum {
 
 /* Was it built with `forms`? */
 bool vary_has_forms(struct slice spec);
-/* Of a response that no other request is compared with: `forms` alone.  Static. */
-struct slice vary_forms(void);
+/* `forms` alone: of a response that varies by nothing else, or is compared with no other request. */
+extern const char vary_forms_bytes[VARY_FORMS_LEN];
+
+static inline struct slice
+vary_forms(void)
+{
+    return slice_of(vary_forms_bytes, VARY_FORMS_LEN);
+}
+
+/* It is: it matches every request.  For a hit, which need not call vary_match() then. */
+static inline bool
+vary_is_forms(struct slice spec)
+{
+    uint32_t is, want;
+
+    if (spec.len != VARY_FORMS_LEN)
+        return false;
+    memcpy(&is, spec.ptr, sizeof(is));
+    memcpy(&want, vary_forms_bytes, sizeof(want));
+    return is == want;
+}
 
 /* Does `req` select the response `spec` was built for?  An empty spec matches always, a
  * malformed one never. */
