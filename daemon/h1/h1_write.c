@@ -178,9 +178,16 @@ h1_put_number(char *out, uint64_t n)
     char digits[20];
     unsigned k = 0;
 
-    if (n < 10) {
-        out[0] = (char)('0' + n);
-        return 1;
+    if (n < 10000) { /* mostly: four digits at once, of which the first may be left out */
+        const unsigned v = (unsigned)n, skip = (v < 1000) + (v < 100) + (v < 10);
+
+        digits[0] = (char)('0' + v / 1000);
+        digits[1] = (char)('0' + v / 100 % 10);
+        digits[2] = (char)('0' + v / 10 % 10);
+        digits[3] = (char)('0' + v % 10);
+        for (unsigned i = skip; i < 4; i++)
+            out[i - skip] = digits[i];
+        return 4 - skip;
     }
     do
         digits[k++] = (char)('0' + n % 10);
