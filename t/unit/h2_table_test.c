@@ -103,7 +103,7 @@ TEST(h2_table, that_the_client_made_smaller_is_as_small_afterwards)
     world_close();
 }
 
-/* A whole table, of strings whose lengths need more than one octet. */
+/* A full table; the lengths of its strings need more than one octet. */
 TEST(h2_table, that_is_full_is_packed_whole)
 {
     char block[2000];
