@@ -6,6 +6,7 @@
  * later need not be told anew (RFC 7541 4.2).  Strings are not Huffman coded: it would cost more than
  * the rest of a hit's head, for a fourth of some hundred bytes. */
 #include "daemon/h2/h2_conn.h"
+#include "daemon/h2/h2_hpack.h"
 #include "daemon/http/field_line.h"
 #include "daemon/http/token.h"
 
@@ -13,7 +14,6 @@ enum {
     TABLE_SIZE_0 = 0x20, /* RFC 7541 6.3 */
     INDEXED = 0x80,      /* RFC 7541 6.1 */
     LITERAL_PREFIX = 15, /* RFC 7541 6.2.2: four bits */
-    STRING_PREFIX = 127, /* RFC 7541 5.2: seven bits */
     STATUS_NAME = 8,
     NAME_MAX = 4,       /* bytes of an index, or of a length in front of a string */
     PRIORITY_MOST = 64, /* bytes of an origin's Priority that count */
@@ -60,34 +60,11 @@ struct h2_block {
     char *p, *end;
 };
 
-/* RFC 7541 5.1; `first` has what stands in front of the prefix. */
-static inline char *
-h2_put_int(char *p, uint8_t first, unsigned prefix, size_t n)
-{
-    if (n < prefix) {
-        *p = (char)(first | n);
-        return p + 1;
-    }
-    *p++ = (char)(first | prefix);
-    for (n -= prefix; n >= 128; n >>= 7)
-        *p++ = (char)(n | 128);
-    *p++ = (char)n;
-    return p;
-}
-
-static inline char *
-h2_put_string(char *p, struct slice s)
-{
-    p = h2_put_int(p, 0, STRING_PREFIX, s.len);
-    memcpy(p, s.ptr, s.len);
-    return p + s.len;
-}
-
 /* Field names are lower case (RFC 9113 8.2.1). */
 static char *
 h2_put_name(char *p, struct slice name)
 {
-    p = h2_put_int(p, 0, STRING_PREFIX, name.len);
+    p = h2_put_int(p, 0, H2_STRING_PREFIX, name.len);
     for (size_t i = 0; i < name.len; i++) {
         char ch = name.ptr[i];
 

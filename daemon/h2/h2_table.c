@@ -5,68 +5,35 @@
  * again: a literal with incremental indexing (RFC 7541 6.2.1) for each entry, the oldest first.  The
  * inflater comes back with the next field block that the memo does not know. */
 #include "daemon/h2/h2_conn.h"
+#include "daemon/h2/h2_hpack.h"
 
 enum {
-    STATIC_ENTRIES = 61,   /* RFC 7541 A */
-    SIZE_UPDATE = 0x20,    /* RFC 7541 6.3 */
-    SIZE_PREFIX = 31,      /* five bits */
-    LITERAL_INDEXED = 0x40 /* RFC 7541 6.2.1, with a name of its own */
+    STATIC_ENTRIES = 61,    /* RFC 7541 A */
+    SIZE_UPDATE = 0x20,     /* RFC 7541 6.3 */
+    SIZE_PREFIX = 31,       /* five bits */
+    LITERAL_INDEXED = 0x40, /* RFC 7541 6.2.1, with a name of its own */
+    PACKED_MAX = H2_TABLE_BYTES + 4
 };
 
-/* A block in the making; `to` NULL: its bytes are counted only. */
-struct h2_pack {
-    char *to;
-    size_t len;
-};
-
-static void
-h2_pack_byte(struct h2_pack *p, size_t byte)
-{
-    if (p->to != NULL)
-        p->to[p->len] = (char)(unsigned char)byte;
-    p->len++;
-}
-
-/* RFC 7541 5.1 */
-static void
-h2_pack_int(struct h2_pack *p, unsigned first, unsigned prefix, size_t n)
-{
-    if (n < prefix) {
-        h2_pack_byte(p, first | n);
-        return;
-    }
-    h2_pack_byte(p, first | prefix);
-    for (n -= prefix; n >= 128; n >>= 7)
-        h2_pack_byte(p, (n & 127) | 128);
-    h2_pack_byte(p, n);
-}
-
-/* RFC 7541 5.2, without Huffman's code. */
-static void
-h2_pack_string(struct h2_pack *p, const uint8_t *text, size_t len)
-{
-    h2_pack_int(p, 0, 127, len);
-    if (p->to != NULL && len > 0)
-        memcpy(p->to + p->len, text, len);
-    p->len += len;
-}
-
-static void
-h2_pack_table(nghttp2_hd_inflater *inflater, struct h2_pack *p)
+/* Each entry counts 32 bytes besides its text (RFC 7541 4.1), and takes 7 here. */
+static size_t
+h2_pack_table(nghttp2_hd_inflater *inflater, char block[static PACKED_MAX])
 {
     size_t size = nghttp2_hd_inflate_get_max_dynamic_table_size(inflater);
+    char *p = block;
 
-    p->len = 0;
     if (size != H2_TABLE_BYTES) /* the client has said less */
-        h2_pack_int(p, SIZE_UPDATE, SIZE_PREFIX, size);
+        p = h2_put_int(p, SIZE_UPDATE, SIZE_PREFIX, size);
     for (size_t i = nghttp2_hd_inflate_get_num_table_entries(inflater); i > STATIC_ENTRIES; i--) {
         const nghttp2_nv *nv = nghttp2_hd_inflate_get_table_entry(inflater, i);
 
         tassert(nv != NULL);
-        h2_pack_byte(p, LITERAL_INDEXED);
-        h2_pack_string(p, nv->name, nv->namelen);
-        h2_pack_string(p, nv->value, nv->valuelen);
+        *p++ = LITERAL_INDEXED;
+        p = h2_put_string(p, slice_of((const char *)nv->name, nv->namelen));
+        p = h2_put_string(p, slice_of((const char *)nv->value, nv->valuelen));
     }
+    tassert(p <= block + PACKED_MAX);
+    return (size_t)(p - block);
 }
 
 /* 0, or an error of the library's. */
@@ -92,20 +59,19 @@ h2_unpack_table(nghttp2_hd_inflater *inflater, const uint8_t *p, size_t len)
 void
 h2_table_pack(struct h2_conn *c)
 {
-    struct h2_pack p = {NULL, 0};
     struct h2_packed *packed = NULL;
+    char block[PACKED_MAX];
+    size_t len;
 
     tassert(!c->is_packed && c->inflater != NULL && c->block_stream == 0);
     c->table_idle = true;
-    h2_pack_table(c->inflater, &p);
-    if (p.len > 0) {
-        packed = usage_alloc(&c->server->env.loop->usage, USAGE_CONN, sizeof(*packed) + p.len);
+    len = h2_pack_table(c->inflater, block);
+    if (len > 0) {
+        packed = usage_alloc(&c->server->env.loop->usage, USAGE_CONN, sizeof(*packed) + len);
         if (packed == NULL)
             return; /* it stays as it is */
-        tassert(p.len <= UINT16_MAX);
-        packed->len = (uint16_t)p.len;
-        p.to = packed->block;
-        h2_pack_table(c->inflater, &p);
+        packed->len = (uint16_t)len;
+        memcpy(packed->block, block, len);
     }
     nghttp2_hd_inflate_del(c->inflater);
     c->packed = packed;
