@@ -246,6 +246,8 @@ bool conf_lines_read(
 void conf_directors_read(struct conf_cx *cx, const struct ynode *n);
 bool conf_members_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_members *to);
+/* on, off, true or false, in any case.  False: none of them. */
+bool conf_bool_of(struct slice text, int64_t *to);
 /* conf_compress.c: formats and media types, each a list or one.  As conf_value_read. */
 bool conf_codings_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to);

@@ -458,17 +458,6 @@ rules_read_time(
 }
 
 static bool
-rules_is_bool(struct slice s)
-{
-    static const char *const words[] = {"on", "off", "true", "false"};
-
-    for (unsigned i = 0; i < ARRAY_LEN(words); i++)
-        if (slice_eq_nocase(s, slice_str(words[i])))
-            return true;
-    return false;
-}
-
-static bool
 rules_read_switch(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_switch *to)
 {
@@ -486,7 +475,7 @@ rules_read_switch(
         to->said = to->on = to->all = true;
         return true;
     }
-    if (n->kind == YNODE_TEXT && !ynode_is_null(n) && !rules_is_bool(n->text)) {
+    if (n->kind == YNODE_TEXT && !ynode_is_null(n) && !conf_bool_of(n->text, &on)) {
         conf_fail_value(cx, key, n, "is not on, off, all, true or false");
         return false;
     }

@@ -348,20 +348,31 @@ value_mode(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n
     return true;
 }
 
-static bool
-value_bool(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
+bool
+conf_bool_of(struct slice text, int64_t *to)
 {
     static const struct {
         const char *name;
         int64_t value;
-    } words[] = {{"on", 1}, {"true", 1}, {"off", 0}, {"false", 0}, {"only", CONF_H2C_ONLY}};
+    } words[] = {{"on", 1}, {"true", 1}, {"off", 0}, {"false", 0}};
 
     for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         /* YAML 1.1 writes On and TRUE as well. */
-        if (!slice_eq_nocase(n->text, slice_str(words[i].name)) ||
-            (words[i].value == CONF_H2C_ONLY && key->type != CONF_TYPE_H2C))
+        if (!slice_eq_nocase(text, slice_str(words[i].name)))
             continue;
         *to = words[i].value;
+        return true;
+    }
+    return false;
+}
+
+static bool
+value_bool(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
+{
+    if (conf_bool_of(n->text, to))
+        return true;
+    if (key->type == CONF_TYPE_H2C && slice_eq_nocase(n->text, SLICE_LIT("only"))) {
+        *to = CONF_H2C_ONLY;
         return true;
     }
     conf_fail_value(cx, key, n, "is not %s", conf_type_what(key->type));
