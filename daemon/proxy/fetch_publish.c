@@ -110,19 +110,20 @@ fetch_body_length(const struct fetch *f)
 int
 fetch_vary(struct fetch *f, const struct http_message *head, struct slice *out)
 {
-    bool forms =
-        fetch_is_form(f, head) && (f->pack != NULL || http_has(head, HTTP_F_CONTENT_ENCODING));
+    bool form = fetch_is_form(f, head);
     char *spec;
     int n;
 
     *out = slice_of(NULL, 0);
-    if (!http_has(head, HTTP_F_VARY) && !forms)
+    if (!http_has(head, HTTP_F_VARY)) {
+        if (form && (f->pack != NULL || http_has(head, HTTP_F_CONTENT_ENCODING)))
+            *out = vary_forms();
         return 0;
-    forms = fetch_is_form(f, head);
+    }
     spec = arena_alloc(&f->arena, VARY_SPEC_MAX);
     if (spec == NULL)
         return TERR_NOMEM;
-    n = vary_build(head, &f->req, forms, (struct span){spec, VARY_SPEC_MAX});
+    n = vary_build(head, &f->req, form, (struct span){spec, VARY_SPEC_MAX});
     if (n < 0)
         return n;
     *out = slice_of(spec, (size_t)n);
