@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/obj.h"
+#include "daemon/http/codings.h"
 
 enum {
     MEMO_SLOTS = 128,  /* a power of two, at most 256: a hint is a byte */
@@ -18,6 +19,7 @@ struct memo_block {
     uint16_t nfields;
     uint16_t authority_off, authority_len;
     bool persists;
+    uint8_t forms; /* http_forms() */
     uint64_t present;
     struct http_field fields[MEMO_FIELDS]; /* offsets count from the block */
     char text[MEMO_BYTES];
@@ -111,6 +113,7 @@ h1_memo_find(struct h1_memo *m, uint8_t *hint, struct h1_parser *p, const char *
     }
     h->nfields = b->nfields;
     h->present = b->present;
+    h->forms = b->forms;
     h->len = (uint16_t)(p->fed + b->len);
     h->authority_off = (uint16_t)(b->authority_off + at);
     h->authority_len = b->authority_len;
@@ -150,6 +153,7 @@ h1_memo_note(struct h1_memo *m, const struct h1_parser *p, bool persists)
     b->authority_len = h->authority_len;
     b->persists = persists;
     b->present = h->present;
+    b->forms = (uint8_t)(http_forms(h) & 15u);
     for (unsigned i = 0; i < h->nfields; i++) {
         b->fields[i] = h->fields[i];
         b->fields[i].name_off = (uint16_t)(h->fields[i].name_off - at);

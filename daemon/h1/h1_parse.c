@@ -189,6 +189,7 @@ h1_parse_begin(struct h1_parser *p, bool is_response, struct http_message *head,
 {
     head->version_major = 1; /* of one without a first line, too */
     head->version_minor = 0;
+    head->forms = 0;
     p->head = head;
     p->limits = limits;
     p->is_response = is_response;

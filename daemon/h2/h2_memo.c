@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/obj.h"
+#include "daemon/http/codings.h"
 
 enum {
     MEMO_SLOTS = 128,
@@ -312,6 +313,7 @@ h2_memo_note(struct h2_memo *m, uint64_t state, const struct h2_scan *scan, size
     h->path_at = scan->path_at;
     h->text_len = (uint16_t)len;
     h->head = *head;
+    h->head.forms = (uint8_t)(http_forms(head) & 15u);
     h->priority = priority;
     memcpy(h->block, scan->block.ptr, scan->path_at);
     memcpy(h->block + scan->path_at, scan->block.ptr + scan->path_at + scan->path_coded,

@@ -3,11 +3,11 @@
 
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
+#include "daemon/http/codings.h"
 #include "daemon/http/date.h"
 #include "daemon/http/framing.h"
 #include "daemon/http/message_out.h"
 #include "daemon/http/token.h"
-#include "daemon/http/vary.h"
 
 enum {
     FORWARD_SPARE = 128, /* Date, Via and Content-Length, without the pseudonym */

@@ -62,7 +62,8 @@ struct http_message {
     uint16_t len;       /* bytes at `base`; of a parsed one its whole head */
     uint16_t lines_off; /* built: the field lines lie from there to the end; 0: not known to */
     /* HTTP/1.0, 1.1 or 2.0; in one byte, for any more would be eight. */
-    uint8_t version_minor : 4, version_major : 4;
+    uint8_t version_minor : 1, version_major : 3;
+    uint8_t forms : 4; /* request: http_forms() (codings.h); 0: not found yet */
     /* request */
     uint8_t method; /* enum http_method */
     uint16_t method_off, method_len;

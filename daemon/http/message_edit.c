@@ -188,6 +188,7 @@ message_edit_unset(struct message_edit *e, struct slice name, enum http_field_id
             /* In place, and their bytes stay: what was read of them is still readable. */
             h->fields[kept++] = h->fields[i];
     h->nfields = (uint16_t)kept;
+    h->forms = 0;
     if (id != HTTP_F_OTHER)
         h->present &= ~HTTP_BIT(id);
     /* As message_edit_note() sets it. */
@@ -202,6 +203,7 @@ message_edit_note(struct http_message *h, const struct http_field *f)
 {
     if (f->id != HTTP_F_OTHER)
         h->present |= HTTP_BIT(f->id);
+    h->forms = 0;
     if (f->id == HTTP_F_HOST) {
         h->authority_off = f->value_off;
         h->authority_len = f->value_len;

@@ -9,17 +9,19 @@
 
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
+#include "daemon/http/codings.h"
 #include "daemon/http/language.h"
 #include "daemon/http/token.h"
 
 #define VARY_NEVER    0xffu
 #define VARY_ABSENT   0xffffu
 #define VARY_FORMS    0xfffeu /* Accept-Encoding, without a name: any value */
+#define VARY_RECODED  0xfffdu /* the same, if it takes a form: 4 bytes follow (RECODED_*) */
 #define VARY_NAME_MAX 255u    /* one byte of length; a longer name is treated as "*" */
 
 _Static_assert((unsigned)HTTP_F_COUNT < VARY_NEVER, "an id is never VARY_NEVER");
 _Static_assert(
-    (unsigned)VARY_SPEC_MAX < VARY_FORMS, "no value is as long as VARY_FORMS or VARY_ABSENT");
+    (unsigned)VARY_SPEC_MAX < VARY_RECODED, "no value is as long as VARY_RECODED or the others");
 
 /* Takes normalised bytes, either to keep them or to compare them with what was kept. */
 struct vary_sink {
@@ -57,77 +59,6 @@ vary_put_lower(struct vary_sink *s, struct slice text)
         if (c >= 'A' && c <= 'Z')
             c = (char)(c + ('a' - 'A'));
         vary_put(s, &c, 1);
-    }
-}
-
-/* Is q=0 (or no number at all)?  `parameters` is what follows the first ";". */
-static bool
-vary_q_is_zero(struct slice parameters)
-{
-    while (parameters.ptr != NULL) {
-        struct slice p = http_cut(&parameters, ';');
-
-        if (p.len < 2 || (p.ptr[0] | 0x20) != 'q' || p.ptr[1] != '=')
-            continue;
-        p = slice_of(p.ptr + 2, p.len - 2);
-        if (p.len == 0 || (p.ptr[0] != '0' && p.ptr[0] != '1'))
-            return true;
-        while (p.len > 0 && (*p.ptr == '0' || *p.ptr == '.')) {
-            p.ptr++;
-            p.len--;
-        }
-        return p.len == 0;
-    }
-    return false;
-}
-
-/* RFC 9110 12.5.3.  A coding that is refused by name stays refused beside a "*".  Nominated fields
- * do not reach the origin, so they count for nothing here either. */
-unsigned
-http_codings(const struct http_message *req)
-{
-    const struct http_field *f = NULL;
-    struct http_list_iter it;
-    unsigned takes = 0, refuses = 0, any = 0;
-    struct slice member;
-
-    while ((f = http_find(req, HTTP_F_ACCEPT_ENCODING, f)) != NULL) {
-        if (f->drop)
-            continue;
-        http_list_init(&it, http_value(req, f));
-        while (http_list_next(&it, &member)) {
-            struct slice coding = http_cut(&member, ';');
-            unsigned bit = 0;
-
-            if (slice_eq_nocase(coding, SLICE_LIT("br")))
-                bit = HTTP_TAKES_BR;
-            else if (slice_eq_nocase(coding, SLICE_LIT("gzip")) ||
-                     slice_eq_nocase(coding, SLICE_LIT("x-gzip"))) /* RFC 9110 8.4.1.3 */
-                bit = HTTP_TAKES_GZIP;
-            else if (slice_eq(coding, SLICE_LIT("*")))
-                any = vary_q_is_zero(member) ? 0 : HTTP_TAKES_BR | HTTP_TAKES_GZIP;
-            if (bit != 0 && vary_q_is_zero(member))
-                refuses |= bit;
-            else
-                takes |= bit;
-        }
-    }
-    return (takes | any) & ~refuses;
-}
-
-struct slice
-http_codings_text(unsigned takes)
-{
-    switch (takes) {
-    case HTTP_TAKES_BR | HTTP_TAKES_GZIP:
-        return SLICE_LIT("br, gzip");
-    case HTTP_TAKES_BR:
-        return SLICE_LIT("br");
-    case HTTP_TAKES_GZIP:
-        return SLICE_LIT("gzip");
-    default:
-        tassert(takes == 0);
-        return SLICE_LIT("");
     }
 }
 
@@ -389,6 +320,8 @@ vary_is_coding(struct slice name)
 /* In place of a name and a value. */
 const char vary_forms_bytes[VARY_FORMS_LEN] = {
     HTTP_F_ACCEPT_ENCODING, 0, (char)(VARY_FORMS & 0xff), (char)(VARY_FORMS >> 8)};
+static const char vary_recoded_bytes[VARY_FORMS_LEN] = {
+    HTTP_F_ACCEPT_ENCODING, 0, (char)(VARY_RECODED & 0xff), (char)(VARY_RECODED >> 8)};
 
 /* Its length, or TERR_LIMIT. */
 static int
@@ -400,13 +333,85 @@ vary_put_forms(struct span out)
     return VARY_FORMS_LEN;
 }
 
+/* VARY_FORMS or VARY_RECODED, whole; 0: it begins with neither. */
+static unsigned
+vary_marker(struct slice spec)
+{
+    const unsigned char *p = (const unsigned char *)spec.ptr;
+    unsigned marker;
+
+    if (spec.len < VARY_FORMS_LEN || p[0] != HTTP_F_ACCEPT_ENCODING || p[1] != 0)
+        return 0;
+    marker = p[2] | (unsigned)p[3] << 8;
+    if (marker == VARY_RECODED)
+        return spec.len < VARY_RECODED_LEN ? 0 : marker;
+    return marker == VARY_FORMS ? marker : 0;
+}
+
 bool
 vary_has_forms(struct slice spec)
 {
-    const unsigned char *p = (const unsigned char *)spec.ptr;
+    return vary_marker(spec) != 0;
+}
 
-    return spec.len >= VARY_FORMS_LEN && p[0] == HTTP_F_ACCEPT_ENCODING && p[1] == 0 &&
-           (p[2] | p[3] << 8) == VARY_FORMS;
+/* Behind the marker. */
+static struct slice
+vary_rest(struct slice spec)
+{
+    unsigned marker = vary_marker(spec);
+    size_t skip = marker == VARY_FORMS     ? VARY_FORMS_LEN
+                  : marker == VARY_RECODED ? VARY_RECODED_LEN
+                                           : 0;
+
+    return slice_of(spec.ptr + skip, spec.len - skip);
+}
+
+/* The word of a recoded one: form, best, saved. */
+enum {
+    RECODED_BEST = 8,
+    RECODED_SHIFT = 4,
+};
+
+int
+vary_recode(struct slice spec, const struct vary_recoding *to, struct span out)
+{
+    const uint32_t most = UINT32_MAX >> RECODED_SHIFT;
+    uint32_t word = (to->saved < most ? to->saved : most) << RECODED_SHIFT |
+                    (to->best ? RECODED_BEST : 0u) | to->form;
+    struct slice rest = vary_rest(spec);
+
+    tassert(vary_marker(spec) == VARY_FORMS && to->saved > 0 && to->form > 0 &&
+            to->form < RECODED_BEST);
+    if (out.len < VARY_RECODED_LEN + rest.len)
+        return TERR_LIMIT;
+    memcpy(out.ptr, vary_recoded_bytes, VARY_FORMS_LEN);
+    memcpy(out.ptr + VARY_FORMS_LEN, &word, sizeof(word)); /* of this process alone */
+    if (rest.len > 0)
+        memcpy(out.ptr + VARY_RECODED_LEN, rest.ptr, rest.len);
+    return (int)(VARY_RECODED_LEN + rest.len);
+}
+
+struct vary_recoding
+vary_recoded(struct slice spec)
+{
+    uint32_t word;
+
+    if (vary_marker(spec) != VARY_RECODED)
+        return (struct vary_recoding){0};
+    memcpy(&word, spec.ptr + VARY_FORMS_LEN, sizeof(word));
+    return (struct vary_recoding){
+        word & (RECODED_BEST - 1), (word & RECODED_BEST) != 0, word >> RECODED_SHIFT};
+}
+
+/* What answers every Accept-Encoding stands for all forms; a form for itself. */
+bool
+vary_supersedes(struct slice newer, struct slice older)
+{
+    unsigned form = vary_recoded(newer).form;
+
+    if (!slice_eq(vary_rest(newer), vary_rest(older)))
+        return false;
+    return form == 0 || vary_recoded(older).form == form;
 }
 
 int
@@ -481,6 +486,15 @@ vary_match_name(struct slice *spec, const struct http_message *req)
     *spec = slice_of(spec->ptr + 4 + name.len, spec->len - 4 - name.len);
     if (len == VARY_FORMS)
         return true;
+    if (len == VARY_RECODED) {
+        uint32_t word;
+
+        if (spec->len < sizeof(word))
+            return false;
+        memcpy(&word, spec->ptr, sizeof(word));
+        *spec = slice_of(spec->ptr + sizeof(word), spec->len - sizeof(word));
+        return (http_forms(req) & word & (RECODED_BEST - 1)) != 0;
+    }
     if (len != VARY_ABSENT) {
         if (len > spec->len)
             return false;

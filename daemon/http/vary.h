@@ -10,7 +10,8 @@
  * was not forwarded, so it counts as absent.
  *
  * Where a stored body answers every Accept-Encoding, because it is unpacked for the clients that do not take
- * its coding, the specification says so (`forms`) in place of a value.
+ * its coding, the specification says so (`forms`) in place of a value.  Beside it there may be the same body
+ * in other codings (recoded), each only for the clients that take that one.
  *
  * The bytes of a specification are private; they need no alignment and may be stored anywhere.
  */
@@ -27,16 +28,6 @@ enum {
     VARY_SPEC_MAX = 16384, /* bytes of a specification; room for any ordinary one is 512 */
 };
 
-/* Subsets a client may take: bits. */
-enum http_codings {
-    HTTP_TAKES_GZIP = 1,
-    HTTP_TAKES_BR = 2,
-};
-
-unsigned http_codings(const struct http_message *req);
-/* What to send as Accept-Encoding: "br, gzip", "br", "gzip", or empty for nothing. */
-struct slice http_codings_text(unsigned takes);
-
 /* Does Vary have a "*" (or more names than we can hold, or what is no name)?  Then the
  * response answers no other request, and is not to be stored. */
 bool vary_is_star(const struct http_message *resp);
@@ -47,11 +38,23 @@ int vary_build(
     const struct http_message *resp, const struct http_message *req, bool forms, struct span out);
 
 enum {
-    VARY_FORMS_LEN = 4, /* what `forms` takes, in front of all else */
+    VARY_FORMS_LEN = 4,   /* what `forms` takes, in front of all else */
+    VARY_RECODED_LEN = 8, /* and what takes its place */
 };
 
-/* Was it built with `forms`? */
+/* Was it built with `forms`, or made of one that was? */
 bool vary_has_forms(struct slice spec);
+/* What is known of a recoded one.  `form`: one of enum http_forms; 0: it is none. */
+struct vary_recoding {
+    unsigned form;
+    bool best;      /* as short as we can make it */
+    uint32_t saved; /* bytes that it is shorter than what it was made of */
+};
+/* `spec`, which has `forms`, for the same body in that form alone: its length, or TERR_LIMIT. */
+int vary_recode(struct slice spec, const struct vary_recoding *to, struct span out);
+struct vary_recoding vary_recoded(struct slice spec);
+/* Is a response with the second one of no use beside a newer one with the first? */
+bool vary_supersedes(struct slice newer, struct slice older);
 /* `forms` alone: of a response that varies by nothing else, or is compared with no other request. */
 extern const char vary_forms_bytes[VARY_FORMS_LEN];
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/http/vary.h"
+#include "daemon/http/codings.h"
 #include "daemon/policy/msg_view.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"

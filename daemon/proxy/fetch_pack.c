@@ -11,6 +11,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/filter/codec.h"
 #include "daemon/http/cache_control.h"
+#include "daemon/http/codings.h"
 #include "daemon/http/derive.h"
 #include "daemon/http/vary.h"
 #include "daemon/origin/backend_snapshot.h"

@@ -74,13 +74,6 @@ enum proxy_forwards {
     FORWARDS_BOTH = 3,
 };
 
-/* What a client said last as Accept-Encoding, and whether that takes gzip. */
-struct proxy_codings {
-    uint8_t len;
-    bool takes_gzip;
-    char text[62];
-};
-
 #define PROXY_MAGIC OBJ_TAG('p', 'r', 'o', 'x')
 struct proxy {
     uint32_t magic;
@@ -122,7 +115,6 @@ struct proxy {
     struct proxy_host last_host;
     struct proxy_synth last_synth;
     struct proxy_absent last_absent;
-    struct proxy_codings last_codings;
     struct codec_pool
         *codecs; /* from the first body that is packed or unpacked on; NULL: none was */
     char key_text[HTTP_AUTHORITY_MAX + 8 + LIMIT_HEAD_BYTES]; /* of the lookup under way */

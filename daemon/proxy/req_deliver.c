@@ -3,7 +3,6 @@
  * A hit that leaves whole in this turn only borrows its entry.  Whatever has to wait holds it
  * first, and its leases with it. */
 #include "daemon/base/terr.h"
-#include "daemon/http/vary.h"
 #include "daemon/proxy/req_priv.h"
 
 enum {
@@ -129,9 +128,8 @@ req_begin_entry(struct req *r)
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
         stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
         r->resp.length = stobj_len(entry_part(e, 0).body);
-    if (__builtin_expect(e->block->vary_len > 0, 0) && vary_has_forms(entry_vary(e)) &&
-        !req_takes_gzip(r)) {
-        int err = req_begin_unpacked(r);
+    if (__builtin_expect(e->block->vary_len > 0, 0)) {
+        int err = req_begin_form(r);
 
         if (err != 0)
             return err;

@@ -332,9 +332,9 @@ bool req_route_pipes(const struct req *r);
 enum conf_compress_extent req_compress(const struct req *r);
 
 /* req_unpack.c */
-bool req_takes_gzip(const struct req *r);
-/* The response that is begun, a form, for a client that does not take gzip.  0, TERR_NOMEM, or TERR_LIMIT. */
-int req_begin_unpacked(struct req *r);
+/* The response that is begun, of an entry that varies: if it is packed, and this client does not take gzip, it
+ * becomes the one without.  0, TERR_NOMEM, or TERR_LIMIT. */
+int req_begin_form(struct req *r);
 /* TERR_LIMIT: 503. */
 enum req_next req_refuse_unpack(struct req *r);
 /* In the log, if that is why it ends. */

@@ -3,34 +3,11 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/filter/codec.h"
+#include "daemon/http/codings.h"
 #include "daemon/http/derive.h"
 #include "daemon/http/vary.h"
 #include "daemon/log/elog.h"
 #include "daemon/proxy/req_priv.h"
-
-/* Clients say the same thing again and again: the last value is remembered, if it is one line and short. */
-bool
-req_takes_gzip(const struct req *r)
-{
-    const struct http_field *f = http_find(r->head, HTTP_F_ACCEPT_ENCODING, NULL);
-    struct proxy_codings *last = &r->proxy->last_codings;
-    struct slice value;
-    bool takes;
-
-    if (f == NULL)
-        return false;
-    value = http_value(r->head, f);
-    if (f->drop || value.len == 0 || value.len > sizeof(last->text) ||
-        http_find(r->head, HTTP_F_ACCEPT_ENCODING, f) != NULL)
-        return (http_codings(r->head) & HTTP_TAKES_GZIP) != 0;
-    if (value.len == last->len && memcmp(value.ptr, last->text, value.len) == 0)
-        return last->takes_gzip;
-    takes = (http_codings(r->head) & HTTP_TAKES_GZIP) != 0;
-    memcpy(last->text, value.ptr, value.len);
-    last->len = (uint8_t)value.len;
-    last->takes_gzip = takes;
-    return takes;
-}
 
 /* By what is stored: the head that is sent may be a policy's or a route's. */
 static bool
@@ -61,7 +38,7 @@ req_open_unpack(struct req *r)
 
 /* Is it packed at all?  Then it is derived without its coding, and unpacked from its first byte on: a range
  * of it would have to begin there, too, so ranges are not heeded (RFC 9110 14.2). */
-int
+static int
 req_begin_unpacked(struct req *r)
 {
     static const struct slice none = {"", 0};
@@ -85,6 +62,22 @@ req_begin_unpacked(struct req *r)
         return 0;
     r->resp.length = STOBJ_SIZE_UNKNOWN;
     return r->resp.bodyless ? 0 : req_open_unpack(r);
+}
+
+int
+req_begin_form(struct req *r)
+{
+    struct slice spec = entry_vary(r->entry);
+    uint32_t saved;
+
+    if (!vary_has_forms(spec))
+        return 0;
+    saved = vary_recoded(spec).saved;
+    if (saved > 0) { /* it was chosen for this client */
+        counter_add(r->proxy->counters, COUNTER_compress_saved_bytes, r->resp.bodyless ? 0 : saved);
+        return 0;
+    }
+    return (http_forms(r->head) & HTTP_FORM_GZIP) != 0 ? 0 : req_begin_unpacked(r);
 }
 
 /* Too many clients have their responses unpacked and do not read them. */

@@ -65,6 +65,7 @@
     X(compress, unpacked, COUNTER, "Responses unpacked for their clients")                         \
     X(compress, broken, COUNTER, "Of these: cut, for the body is no gzip")                         \
     X(compress, refused, COUNTER, "Requests answered 503: too many responses being unpacked")      \
+    X(compress, saved_bytes, COUNTER, "Bytes not sent, since clients got a shorter form")          \
     X(fetch, total, COUNTER, "Fetches started")                                                    \
     X(fetch, failed, COUNTER, "Fetches that got no usable response")                               \
     X(fetch, retried, COUNTER, "Attempts of a fetch after its first")                              \

@@ -6,6 +6,7 @@
 #include "t/unit/head_build.h"
 
 #include "daemon/base/terr.h"
+#include "daemon/http/codings.h"
 #include "daemon/http/language.h"
 #include "daemon/http/vary.h"
 
@@ -79,34 +80,76 @@ TEST(vary, star_matches_nothing)
     CHECK(!answers("Vary: X-Forwarded-For", "A: 1", "A: 1"));
 }
 
-static unsigned
-takes(const char *fields)
-{
-    struct head_build b;
-    char text[256];
-
-    snprintf(text, sizeof(text), "GET / HTTP/1.1\n%s\n", fields);
-    return http_codings(head_build(&b, text));
-}
-
 TEST(vary, accept_encoding_is_a_subset_of_br_and_gzip)
 {
-    CHECK_EQ(0, takes("X: y"));
-    CHECK_EQ(0, takes("Accept-Encoding: identity, deflate, zstd"));
-    CHECK_EQ(HTTP_TAKES_GZIP, takes("Accept-Encoding: deflate, GZip"));
-    CHECK_EQ(HTTP_TAKES_GZIP, takes("Accept-Encoding: x-gzip;q=0.001"));
-    CHECK_EQ(HTTP_TAKES_GZIP | HTTP_TAKES_BR, takes("Accept-Encoding: gzip, deflate, br, zstd"));
-    CHECK_EQ(HTTP_TAKES_GZIP | HTTP_TAKES_BR, takes("Accept-Encoding: br\nAccept-Encoding: gzip"));
-    CHECK_EQ(HTTP_TAKES_BR, takes("Accept-Encoding: gzip;q=0, br"));
-    CHECK_EQ(HTTP_TAKES_BR, takes("Accept-Encoding: gzip; Q=0.000 , br ; q=1.0"));
-    CHECK_EQ(HTTP_TAKES_BR, takes("Accept-Encoding: *, gzip;q=0"));
-    CHECK_EQ(0, takes("Accept-Encoding: *;q=0"));
-    CHECK_EQ(HTTP_TAKES_GZIP, takes("Accept-Encoding: *;q=0, gzip"));
-    CHECK_EQ(0, takes("Accept-Encoding: gzip;q=, br;q=x, xgzip, gzipx"));
     CHECK(answers(
         "Vary: Accept-Encoding", "Accept-Encoding: gzip, br", "accept-encoding: br;q=1,gzip"));
     CHECK(answers("Vary: Accept-Encoding", "X: y", "Accept-Encoding: identity"));
     CHECK(!answers("Vary: Accept-Encoding", "X: y", "Accept-Encoding: gzip"));
+}
+
+/* The specification of what answers every Accept-Encoding, and of a form of it. */
+static int
+recoded(const char *vary, const char *fields, unsigned form, struct span out)
+{
+    const struct vary_recoding to = {form, true, 77};
+    char resp[128], req[128], spec[256];
+    struct head_build b1, b2;
+    int n;
+
+    snprintf(resp, sizeof(resp), "HTTP/1.1 200 OK\n%s\n", vary);
+    snprintf(req, sizeof(req), "GET / HTTP/1.1\n%s\n", fields);
+    n = vary_build(
+        head_build(&b1, resp), head_build(&b2, req), true, (struct span){spec, sizeof(spec)});
+    CHECK(n >= VARY_FORMS_LEN);
+    if (form != 0)
+        return vary_recode(slice_of(spec, (size_t)n), &to, out);
+    memcpy(out.ptr, spec, (size_t)n);
+    return n;
+}
+
+TEST(vary, what_is_recoded_answers_those_who_take_its_form_and_all_else_that_varies)
+{
+    char spec[256];
+    int n = recoded("Vary: X-Who, Accept-Encoding", "X-Who: me", HTTP_FORM_BR,
+        (struct span){spec, sizeof(spec)});
+    struct head_build b;
+    struct slice s;
+
+    CHECK(n > VARY_RECODED_LEN);
+    s = slice_of(spec, (size_t)n);
+    CHECK(vary_has_forms(s));
+    CHECK_EQ(HTTP_FORM_BR, vary_recoded(s).form);
+    CHECK(vary_recoded(s).best);
+    CHECK_EQ(77, vary_recoded(s).saved);
+    CHECK(vary_match(s, head_build(&b, "GET / HTTP/1.1\nX-Who: me\nAccept-Encoding: gzip, br\n")));
+    CHECK(!vary_match(s, head_build(&b, "GET / HTTP/1.1\nX-Who: me\nAccept-Encoding: gzip\n")));
+    CHECK(!vary_match(s, head_build(&b, "GET / HTTP/1.1\nX-Who: you\nAccept-Encoding: br\n")));
+    head_build(&b, "GET / HTTP/1.1\nX-Who: me\nAccept-Encoding: br\n");
+    for (size_t len = 1; len < VARY_RECODED_LEN; len++) /* cut, it is none, and matches nothing */
+        CHECK(!vary_match(slice_of(spec, len), &b.h) && !vary_has_forms(slice_of(spec, len)));
+    CHECK_EQ(TERR_LIMIT, recoded("Vary: Accept-Encoding", "X: y", HTTP_FORM_BR,
+                             (struct span){spec, VARY_RECODED_LEN - 1}));
+}
+
+TEST(vary, what_answers_every_form_supersedes_each_and_a_form_itself_alone)
+{
+    char all[64], br[64], zstd[64], other[64];
+    const struct slice any =
+        slice_of(all, (size_t)recoded("Vary: X-Who", "X-Who: me", 0, (struct span){all, 64}));
+    const struct slice b = slice_of(
+        br, (size_t)recoded("Vary: X-Who", "X-Who: me", HTTP_FORM_BR, (struct span){br, 64}));
+    const struct slice z = slice_of(
+        zstd, (size_t)recoded("Vary: X-Who", "X-Who: me", HTTP_FORM_ZSTD, (struct span){zstd, 64}));
+    const struct slice you = slice_of(other,
+        (size_t)recoded("Vary: X-Who", "X-Who: you", HTTP_FORM_BR, (struct span){other, 64}));
+
+    CHECK(vary_supersedes(any, any) && vary_supersedes(any, b) && vary_supersedes(any, z));
+    CHECK(vary_supersedes(b, b) && !vary_supersedes(b, z) && !vary_supersedes(b, any));
+    CHECK(!vary_supersedes(any, you) && !vary_supersedes(b, you));
+    CHECK(vary_supersedes(slice_of("", 0), vary_forms()));
+    CHECK(vary_supersedes(vary_forms(), slice_of("", 0)));
+    CHECK(!vary_supersedes(slice_of("", 0), any));
 }
 
 TEST(vary, a_nominated_field_was_not_forwarded_and_counts_as_absent)
@@ -279,5 +322,7 @@ TEST_MAIN(TEST_ENTRY(vary, forms_answer_every_accept_encoding_and_nothing_else),
     TEST_ENTRY(vary, values_must_be_the_same_and_absent_is_a_value),
     TEST_ENTRY(vary, lines_and_white_space_do_not_matter), TEST_ENTRY(vary, star_matches_nothing),
     TEST_ENTRY(vary, accept_encoding_is_a_subset_of_br_and_gzip),
+    TEST_ENTRY(vary, what_is_recoded_answers_those_who_take_its_form_and_all_else_that_varies),
+    TEST_ENTRY(vary, what_answers_every_form_supersedes_each_and_a_form_itself_alone),
     TEST_ENTRY(vary, a_nominated_field_was_not_forwarded_and_counts_as_absent),
     TEST_ENTRY(vary, specifications_are_bounded_and_broken_ones_match_nothing))
