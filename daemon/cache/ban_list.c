@@ -117,6 +117,25 @@ bans_attach(struct bans *b, struct entry *e)
     }
 }
 
+/* `e` is as old as `of`, and tested as far.  Counted first, as above: while `of` holds it, it is in the list. */
+bool
+bans_attach_as(struct entry *e, const struct entry *of)
+{
+    for (;;) {
+        struct ban *held = entry_ban(of);
+
+        if (held == &ban_killed)
+            return false;
+        ban_ref(held);
+        if (entry_ban(of) == held) {
+            bans_detach(e);
+            atomic_store(&e->ban, held);
+            return true;
+        }
+        ban_unref(held);
+    }
+}
+
 void
 bans_detach(struct entry *e)
 {

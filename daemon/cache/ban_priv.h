@@ -151,6 +151,8 @@ int bans_put(struct cache *c, struct ban *ban, const struct clock *now);
 
 /* A new entry has been tested against what is there when its fetch begins. */
 void bans_attach(struct bans *b, struct entry *e);
+/* The same, for one that shows what `of` shows; false: that is banned. */
+bool bans_attach_as(struct entry *e, const struct entry *of);
 /* Its end. */
 void bans_detach(struct entry *e);
 

@@ -10,6 +10,7 @@
 #include "daemon/cache/cache_priv.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/tags.h"
+#include "daemon/http/vary.h"
 
 static inline void
 entry_count_use(struct entry *e, const struct cache_query *q)
@@ -42,7 +43,7 @@ entry_retire(struct entry *e)
 }
 
 /* Under the guard of its key. */
-static void
+void
 entry_set_next(struct entry *e, struct entry *next)
 {
     struct entry_form *form = entry_form_of(e);
@@ -415,9 +416,9 @@ cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e)
         if (o == e || entry_state(o) == ENTRY_BUSY ||
             (e->yields && entry_state(o) == ENTRY_READY && entry_is_fresh(o, e->received_ms)))
             continue;
-        if (entry_state(o) != ENTRY_READY || slice_eq(entry_vary(o), entry_vary(e)) ||
+        if (entry_state(o) != ENTRY_READY || vary_supersedes(entry_vary(e), entry_vary(o)) ||
             entry_is_over(o, e->received_ms)) {
-            if (entry_state(o) == ENTRY_READY && slice_eq(entry_vary(o), entry_vary(e)))
+            if (entry_state(o) == ENTRY_READY && vary_supersedes(entry_vary(e), entry_vary(o)))
                 evict_inherit(c, e, o);
             cache_unlink_locked(c, g, o);
         }
@@ -440,7 +441,7 @@ entry_outcome(struct entry *e, enum entry_state state)
         entry_retire(e);
 }
 
-static void
+void
 entry_set_response(struct entry *e, const struct cache_response *r)
 {
     const struct fresh_verdict *v = r->fresh;
@@ -479,7 +480,7 @@ cache_link_late(struct cache *c, struct cuckoo_guard *g, struct entry *e)
 
 /* Which of its key's responses have which tags a walk by tag learns from the index, without a look at
  * them.  Before readers may find it. */
-static void
+void
 cache_mark_tags(struct cache *c, struct cuckoo_guard *g, const struct entry *e)
 {
     const struct entry_block *b = e->block;
@@ -607,19 +608,16 @@ cache_settle(struct entry *e)
 {
     struct cache *c = cache_of_all;
     struct cuckoo_guard g;
-    uint64_t bytes;
+    uint32_t kb;
 
     OBJ_CHECK(e, ENTRY_MAGIC);
     if (entry_is_private(e))
         return;
-    bytes = storage_good_size(c->storage, sizeof(*e)) +
-            storage_good_size(c->storage, entry_block_size(e));
-    for (unsigned i = 0; i < entry_nparts(e); i++)
-        bytes += stobj_len(entry_part(e, i).body);
+    kb = entry_charge_kb(c, e);
     cuckoo_lock(c->index, &e->node.key, &g);
     if (e->linked) {
         cache_supersede(c, &g, e);
-        evict_add(c, e, (uint32_t)((bytes + 1023) >> 10));
+        evict_add(c, e, kb);
     }
     cuckoo_unlock(c->index, &g);
 }

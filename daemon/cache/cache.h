@@ -159,6 +159,11 @@ enum cache_mark {
 void cache_hitmiss(
     struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms, enum cache_mark mark);
 void cache_fail(struct entry *e, int err);
+/* Another coding of what `base` (borrowed or held, stored) shows, for the requests that its specification names
+ * (vary_recode()): of the response head, tags, vary, key, body and xid count.  It is as old and as fresh as
+ * `base`, and lies in front of it; an older one of the same coding leaves.  0: takes the part's object;
+ * TERR_NOMEM; TERR_CANCELLED: `base` is not there any more, or is not to be used. */
+int cache_publish_recoded(struct entry *base, const struct cache_response *r);
 /* As hitmiss, and no marker stays, but the word that nothing is there; what was stored leaves.
  * Unless the key was purged or changed while it was fetched, or everything was dropped since
  * `generation`: then only the waiting requests look again. */

@@ -86,6 +86,11 @@ void entry_on_grace(struct rcu_head *head);
 void entry_outcome(struct entry *e, enum entry_state state);
 /* What the new response replaces: same selecting headers, or long dead. */
 void cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e);
+/* For the one file more that makes them (recoded.c). */
+void entry_set_next(struct entry *e, struct entry *next); /* under the guard of its key */
+void entry_set_response(struct entry *e, const struct cache_response *r);
+uint32_t entry_charge_kb(const struct cache *c, const struct entry *e);
+void cache_mark_tags(struct cache *c, struct cuckoo_guard *g, const struct entry *e);
 /* Where the negative cache lies: it is charged to the store like everything else. */
 struct cuckoo_memory cache_negative_memory(struct cache *c);
 

@@ -9,6 +9,13 @@
 #include "daemon/http/range.h"
 #include "daemon/http/vary.h"
 
+/* Beside it there is the one that it was made of. */
+static bool
+entry_is_recoded(const struct entry *e)
+{
+    return e->block->vary_len >= VARY_RECODED_LEN && vary_recoded(entry_vary(e)).form != 0;
+}
+
 bool
 entry_matches(const struct entry *e, const struct cache_query *q)
 {
@@ -262,6 +269,16 @@ choose_windowed(struct cache_choice *c, struct entry *e, const struct cache_quer
         c->use = e;
 }
 
+/* The whole, as long as it is fresh: whatever else there is to be said of the response, what it was made of
+ * says.  So a client that asks for ranges meets the bytes of one form, and ignoring Vary gives none to a client
+ * that cannot read it. */
+static void
+choose_recoded(struct cache_choice *c, struct entry *e, const struct cache_query *q)
+{
+    if (q->nranges == 0 && vary_match(entry_vary(e), q->req) && entry_use(e, q) == ENTRY_USE)
+        c->use = e;
+}
+
 /* One READY entry: it fills `use`, `stale` or `old`, each by the first that will do, which is the
  * newest.  Vary comes first: of another variant neither bytes nor times mean anything here. */
 static void
@@ -269,6 +286,10 @@ choose_ready(struct cache_choice *c, struct entry *e, const struct cache_query *
 {
     if (__builtin_expect(e->windowed, 0)) {
         choose_windowed(c, e, q);
+        return;
+    }
+    if (__builtin_expect(e->block->vary_len > 0, 0) && entry_is_recoded(e)) {
+        choose_recoded(c, e, q);
         return;
     }
     if (!entry_matches(e, q)) {
@@ -411,8 +432,8 @@ cache_choose_stale(struct cache *c, struct entry *first, const struct cache_quer
         return NULL; /* RFC 9111 5.2.1.4: not without a successful validation */
     for (struct entry *e = first; e != NULL; e = entry_next(e)) {
         /* A window is never served stale: its first bytes may be gone (E15). */
-        if (entry_state(e) != ENTRY_READY || e->windowed || !entry_matches(e, q) ||
-            !entry_covers(e, q))
+        if (entry_state(e) != ENTRY_READY || e->windowed || entry_is_recoded(e) ||
+            !entry_matches(e, q) || !entry_covers(e, q))
             continue;
         if (entry_may_stand_in(e, q) && !cache_is_banned(c, NULL, e, q))
             return e;

@@ -264,6 +264,18 @@ entry_message(const struct entry *e, enum entry_fields which, struct http_field 
     packed_fields_read(slice_of(b->text + table, b->fields_len), out);
 }
 
+/* What evicting it gives back. */
+uint32_t
+entry_charge_kb(const struct cache *c, const struct entry *e)
+{
+    uint64_t bytes = storage_good_size(c->storage, sizeof(*e)) +
+                     storage_good_size(c->storage, entry_block_size(e));
+
+    for (unsigned i = 0; i < entry_nparts(e); i++)
+        bytes += stobj_len(entry_part(e, i).body);
+    return (uint32_t)((bytes + 1023) >> 10);
+}
+
 struct entry *
 entry_hold(struct entry *e)
 {
