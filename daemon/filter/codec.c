@@ -64,13 +64,23 @@ codec_pool_pop(struct codec_pool *p, enum codec_kind kind)
     return c;
 }
 
+static void
+codec_pool_drop(struct codec_pool *p, enum codec_kind kind)
+{
+    struct codec *c = codec_pool_pop(p, kind);
+
+    if (codec_kinds[kind]->drop != NULL)
+        codec_kinds[kind]->drop(c);
+    usage_free(p->usage, USAGE_REQUEST, c);
+}
+
 void
 codec_pool_trim(struct codec_pool *p, unsigned keep)
 {
     OBJ_CHECK(p, CODEC_POOL_MAGIC);
     for (unsigned i = 0; i < CODEC_KINDS; i++)
         while (p->kinds[i].nidle > keep)
-            usage_free(p->usage, USAGE_REQUEST, codec_pool_pop(p, (enum codec_kind)i));
+            codec_pool_drop(p, (enum codec_kind)i);
 }
 
 unsigned
@@ -79,6 +89,33 @@ codec_pool_used(const struct codec_pool *p, enum codec_kind kind)
     OBJ_CHECK(p, CODEC_POOL_MAGIC);
     tassert(kind < CODEC_KINDS);
     return p->kinds[kind].used;
+}
+
+/* One that is idle, or new memory.  NULL: no memory. */
+static struct codec *
+codec_pool_take(struct codec_pool *p, enum codec_kind kind)
+{
+    const struct codec_ops *ops = codec_kinds[kind];
+    struct codec *c = codec_pool_pop(p, kind);
+    bool is_new = c == NULL;
+
+    if (is_new)
+        c = usage_alloc(p->usage, USAGE_REQUEST, ops->size());
+    if (c == NULL)
+        return NULL;
+    *c = (struct codec){.magic = CODEC_MAGIC, .kind = kind, .pool = p, .usage = p->usage};
+    if (is_new && ops->make != NULL)
+        ops->make(c);
+    return c;
+}
+
+static void
+codec_pool_put(struct codec_pool *p, struct codec *c)
+{
+    OBJ_BURY(c); /* codec_pool_take() brings it back */
+    c->next = p->kinds[c->kind].idle;
+    p->kinds[c->kind].idle = c;
+    p->kinds[c->kind].nidle++;
 }
 
 struct codec *
@@ -90,14 +127,14 @@ codec_new(struct codec_pool *p, enum codec_kind kind)
     tassert(kind < CODEC_KINDS);
     if (p->kinds[kind].used == p->most)
         return NULL;
-    c = codec_pool_pop(p, kind);
-    if (c == NULL)
-        c = usage_alloc(p->usage, USAGE_REQUEST, codec_kinds[kind]->size);
+    c = codec_pool_take(p, kind);
     if (c == NULL)
         return NULL;
+    if (!codec_kinds[kind]->init(c)) {
+        codec_pool_put(p, c);
+        return NULL;
+    }
     p->kinds[kind].used++;
-    *c = (struct codec){.magic = CODEC_MAGIC, .kind = kind, .pool = p};
-    codec_kinds[kind]->init(c);
     return c;
 }
 
@@ -113,11 +150,10 @@ codec_free(struct codec **cp)
     p = c->pool;
     OBJ_CHECK(p, CODEC_POOL_MAGIC);
     tassert(p->kinds[c->kind].used > 0);
-    OBJ_BURY(c); /* codec_new() brings it back */
-    c->next = p->kinds[c->kind].idle;
-    p->kinds[c->kind].idle = c;
-    p->kinds[c->kind].nidle++;
+    if (codec_kinds[c->kind]->fini != NULL)
+        codec_kinds[c->kind]->fini(c);
     p->kinds[c->kind].used--;
+    codec_pool_put(p, c);
 }
 
 int

@@ -49,12 +49,6 @@ struct codec_gunzip {
     struct inflate_state z;
 };
 
-/* A step's answer, or a TERR. */
-enum {
-    STEP_STUCK, /* it needs input, or room */
-    STEP_MORE,
-};
-
 static struct codec_gunzip *
 codec_gunzip_of(struct codec *c)
 {
@@ -62,7 +56,13 @@ codec_gunzip_of(struct codec *c)
     return container_of(c, struct codec_gunzip, codec);
 }
 
-static void
+static size_t
+codec_gunzip_size(void)
+{
+    return sizeof(struct codec_gunzip);
+}
+
+static bool
 codec_gunzip_init(struct codec *c)
 {
     struct codec_gunzip *g = codec_gunzip_of(c);
@@ -71,6 +71,7 @@ codec_gunzip_init(struct codec *c)
     g->nheld = 0;
     g->any = false;
     isal_inflate_init(&g->z);
+    return true;
 }
 
 /* ---- header ---- */
@@ -216,20 +217,11 @@ codec_gunzip_said(struct codec_gunzip *g, struct span *out, size_t len)
     codec_wrote(&g->codec, out, len);
 }
 
-static bool
-codec_gunzip_is_bomb(const struct codec *c)
-{
-    return c->out > CODEC_BOMB_BYTES && c->out / CODEC_BOMB_RATIO >= c->in;
-}
-
 /* Deflate may have block after block without a byte in it, of which each costs time. */
 static bool
 codec_gunzip_is_waste(const struct codec_gunzip *g)
 {
-    const struct codec *c = &g->codec;
-
-    return c->in > CODEC_WASTE_BYTES && c->out < c->in / CODEC_WASTE_RATIO &&
-           !codec_gunzip_is_pending(g);
+    return !codec_gunzip_is_pending(g) && codec_is_waste(&g->codec, 0);
 }
 
 static int
@@ -249,7 +241,7 @@ codec_gunzip_data(struct codec_gunzip *g, struct slice *in, struct span *out)
         return TERR_FRAMING;
     codec_took(&g->codec, in, given - g->z.avail_in);
     codec_gunzip_said(g, out, room - g->z.avail_out);
-    if (codec_gunzip_is_bomb(&g->codec) || codec_gunzip_is_waste(g))
+    if (codec_is_bomb(&g->codec) || codec_gunzip_is_waste(g))
         return TERR_LIMIT;
     if (g->z.block_state == ISAL_BLOCK_FINISH)
         codec_gunzip_begin_trailer(g);
@@ -328,4 +320,4 @@ codec_gunzip_run(struct codec *c, struct slice *in, struct span *out, enum codec
 }
 
 const struct codec_ops codec_gunzip_ops = {
-    .size = sizeof(struct codec_gunzip), .init = codec_gunzip_init, .run = codec_gunzip_run};
+    .size = codec_gunzip_size, .init = codec_gunzip_init, .run = codec_gunzip_run};

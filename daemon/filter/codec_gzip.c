@@ -26,7 +26,13 @@ codec_gzip_of(struct codec *c)
     return container_of(c, struct codec_gzip, codec);
 }
 
-static void
+static size_t
+codec_gzip_size(void)
+{
+    return sizeof(struct codec_gzip);
+}
+
+static bool
 codec_gzip_init(struct codec *c)
 {
     struct codec_gzip *g = codec_gzip_of(c);
@@ -38,6 +44,7 @@ codec_gzip_init(struct codec *c)
     g->z.level_buf = g->level;
     g->z.level_buf_size = sizeof(g->level);
     g->z.gzip_flag = IGZIP_GZIP_NO_HDR;
+    return true;
 }
 
 static void
@@ -132,4 +139,4 @@ codec_gzip_run(struct codec *c, struct slice *in, struct span *out, enum codec_f
 }
 
 const struct codec_ops codec_gzip_ops = {
-    .size = sizeof(struct codec_gzip), .init = codec_gzip_init, .run = codec_gzip_run};
+    .size = codec_gzip_size, .init = codec_gzip_init, .run = codec_gzip_run};
