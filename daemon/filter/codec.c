@@ -7,6 +7,7 @@
 static const struct codec_ops *const codec_kinds[CODEC_KINDS] = {
     [CODEC_GZIP] = &codec_gzip_ops,
     [CODEC_GUNZIP] = &codec_gunzip_ops,
+    [CODEC_ZSTD] = &codec_zstd_ops,
     [CODEC_UNZSTD] = &codec_unzstd_ops,
 };
 

@@ -111,7 +111,7 @@ TEST(codec_pool, without_memory_gives_none_and_counts_none)
 
 TEST(codec_pool, allocates_nothing_for_the_next_body_that_is_packed)
 {
-    static const enum codec_kind kinds[] = {CODEC_GZIP, CODEC_GUNZIP, CODEC_UNZSTD};
+    static const enum codec_kind kinds[] = {CODEC_GZIP, CODEC_GUNZIP, CODEC_ZSTD, CODEC_UNZSTD};
 
     pool_open(1);
     for (unsigned i = 0; i < ARRAY_LEN(kinds); i++) {
