@@ -9,6 +9,7 @@ static const struct codec_ops *const codec_kinds[CODEC_KINDS] = {
     [CODEC_GUNZIP] = &codec_gunzip_ops,
     [CODEC_ZSTD] = &codec_zstd_ops,
     [CODEC_UNZSTD] = &codec_unzstd_ops,
+    [CODEC_UNBROTLI] = &codec_unbrotli_ops,
 };
 
 #define CODEC_POOL_MAGIC OBJ_TAG('c', 'd', 'c', 'p')

@@ -8,7 +8,7 @@
  *
  * gzip (RFC 1952) by ISA-L: packing at level 1, 340 MB/s of the body and 197 kB; unpacking 660 MB/s and 98 kB.
  * zstd (RFC 8878) by libzstd: packing at level 3, 220 MB/s and 1.5 MB; unpacking 1,100 MB/s and, by the window that the
- * body names, 260 kB to 10.5 MB.
+ * body names, 260 kB to 10.5 MB.  br (RFC 7932) by libbrotli: unpacking 500 MB/s; its windows have up to 16 MiB.
  *
  * Threads: one loop's.  Errors: TERR_*.
  */
@@ -30,6 +30,7 @@ enum codec_kind {
     CODEC_GUNZIP, /* unpacks; several members are one body (RFC 1952 2.2) */
     CODEC_ZSTD,   /* packs */
     CODEC_UNZSTD, /* unpacks; several frames are one body, and skippable ones have nothing in them (RFC 8878 3.1) */
+    CODEC_UNBROTLI,
     CODEC_KINDS
 };
 
@@ -64,7 +65,7 @@ void codec_free(struct codec **cp); /* *cp may be NULL */
  *   TERR_LIMIT     unpacking: beyond CODEC_BOMB_BYTES it is CODEC_BOMB_RATIO times its input; or, beyond
  *                  CODEC_WASTE_BYTES of input, less than a CODEC_WASTE_RATIO-th: blocks with nothing in them; or
  *                  zstd wants a window of more than CODEC_ZSTD_WINDOW_MAX
- *   TERR_NOMEM     CODEC_ZSTD and CODEC_UNZSTD
+ *   TERR_NOMEM     CODEC_ZSTD, CODEC_UNZSTD and CODEC_UNBROTLI
  * after which the codec can only be freed. */
 int codec_run(struct codec *c, struct slice *in, struct span *out, enum codec_flow flow);
 

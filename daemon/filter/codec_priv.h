@@ -34,7 +34,8 @@ struct codec_ops {
     void (*drop)(struct codec *c); /* gives back all that it has beside its own memory */
 };
 
-extern const struct codec_ops codec_gzip_ops, codec_gunzip_ops, codec_zstd_ops, codec_unzstd_ops;
+extern const struct codec_ops codec_gzip_ops, codec_gunzip_ops, codec_zstd_ops, codec_unzstd_ops,
+    codec_unbrotli_ops;
 
 /* A step's answer where a kind goes by steps, or a TERR. */
 enum {
