@@ -9,6 +9,7 @@
  * gzip (RFC 1952) by ISA-L: packing at level 1, 340 MB/s of the body and 197 kB; unpacking 660 MB/s and 98 kB.
  * zstd (RFC 8878) by libzstd: packing at level 3, 220 MB/s and 1.5 MB; unpacking 1,100 MB/s and, by the window that the
  * body names, 260 kB to 10.5 MB.  br (RFC 7932) by libbrotli: unpacking 500 MB/s; its windows have up to 16 MiB.
+ * Whole bodies are packed again by repack.h.
  *
  * Threads: one loop's.  Errors: TERR_*.
  */
