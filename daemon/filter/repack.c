@@ -10,6 +10,7 @@
 
 static const struct repack_ops *const repack_forms[REPACK_FORMS] = {
     [REPACK_GZIP] = &repack_gzip_ops,
+    [REPACK_BROTLI] = &repack_brotli_ops,
     [REPACK_ZSTD] = &repack_zstd_ops,
     [REPACK_DCZ] = &repack_dcz_ops,
 };

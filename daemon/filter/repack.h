@@ -21,8 +21,9 @@
 struct usage;
 
 enum repack_form {
-    REPACK_GZIP, /* ISA-L, level 1 to 3 */
-    REPACK_ZSTD, /* level 1 to 19 */
+    REPACK_GZIP,   /* ISA-L, level 1 to 3 */
+    REPACK_BROTLI, /* br, level 0 to 11 */
+    REPACK_ZSTD,   /* level 1 to 19 */
     REPACK_DCZ, /* zstd with a dictionary, behind a header that names it (RFC 9842 5); level 1 to 19 */
     REPACK_FORMS
 };

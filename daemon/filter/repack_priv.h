@@ -29,9 +29,9 @@ struct repack_ops {
     int (*feed)(struct repack_run *r, struct slice piece, struct span *out, bool is_last);
 };
 
-extern const struct repack_ops repack_gzip_ops, repack_zstd_ops, repack_dcz_ops;
+extern const struct repack_ops repack_gzip_ops, repack_brotli_ops, repack_zstd_ops, repack_dcz_ops;
 
-/* As libzstd wants them; `run` is a struct repack_run.  NULL: no memory, or more than repack_memory().
+/* As libbrotli and libzstd want them; `run` is a struct repack_run.  NULL: no memory, or more than repack_memory().
  * At the end of the run all that is left is given back, so a form releases nothing by itself. */
 void *repack_alloc(void *run, size_t size);
 void repack_release(void *run, void *p);
