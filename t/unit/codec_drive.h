@@ -30,7 +30,8 @@ struct drive {
 struct drive_out {
     char *ptr;
     size_t len, room;
-    int said; /* CODEC_ENDED or TERR_* */
+    uint64_t total; /* whatever was kept of it */
+    int said;       /* CODEC_ENDED or TERR_* */
 };
 
 /* The end of memory behind which there is a page without access. */
@@ -98,6 +99,7 @@ drive_piece(struct codec *c, const struct drive *d, struct slice piece, enum cod
         tassert(codec_in(c) - was_in == len - in.len && codec_out(c) - was_out == room - out.len);
         tassert(memcmp(out_wall - room - DRIVE_BEFORE, before, DRIVE_BEFORE) == 0);
         drive_keep(o, out_wall - room, room - out.len);
+        o->total += room - out.len;
         if (d->out_max > 0 && o->len > d->out_max)
             o->len = 0;
     } while (said == CODEC_WANTS_ROOM);
