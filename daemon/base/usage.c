@@ -12,28 +12,32 @@
 #include "daemon/base/tassert.h"
 #include "daemon/base/waiter.h"
 
-/* Counts what malloc(3) really gave, which may be more than was asked: only so can taking and
- * giving back agree without a size beside each piece. */
-static void *
-usage_add(struct usage *u, enum usage_kind kind, void *p)
+void
+usage_note(struct usage *u, enum usage_kind kind, size_t bytes)
 {
-    size_t bytes;
-
-    if (u == NULL || p == NULL)
-        return p;
-    bytes = malloc_usable_size(p);
+    if (u == NULL)
+        return;
     u->bytes[kind] += bytes;
     u->taken += bytes;
     if (u->taken >= USAGE_TELL && u->teller != NULL) {
         u->taken = 0;
         task_wake(u->teller);
     }
+}
+
+/* Counts what malloc(3) really gave, which may be more than was asked: only so can taking and
+ * giving back agree without a size beside each piece. */
+static void *
+usage_add(struct usage *u, enum usage_kind kind, void *p)
+{
+    if (u != NULL && p != NULL)
+        usage_note(u, kind, malloc_usable_size(p));
     return p;
 }
 
 /* A wrong kind would make one count too high for ever, and another wrap. */
-static void
-usage_sub(struct usage *u, enum usage_kind kind, size_t bytes)
+void
+usage_unnote(struct usage *u, enum usage_kind kind, size_t bytes)
 {
     if (u == NULL)
         return;
@@ -62,7 +66,7 @@ usage_realloc(struct usage *u, enum usage_kind kind, void *p, size_t size)
 
     if (now == NULL)
         return NULL;
-    usage_sub(u, kind, had);
+    usage_unnote(u, kind, had);
     return usage_add(u, kind, now);
 }
 
@@ -71,7 +75,7 @@ usage_free(struct usage *u, enum usage_kind kind, void *p)
 {
     if (p == NULL)
         return;
-    usage_sub(u, kind, malloc_usable_size(p));
+    usage_unnote(u, kind, malloc_usable_size(p));
     free(p);
 }
 

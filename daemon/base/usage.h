@@ -39,6 +39,10 @@ void *usage_calloc(struct usage *u, enum usage_kind kind, size_t size); /* zeroe
 void *usage_realloc(struct usage *u, enum usage_kind kind, void *p, size_t size);
 void usage_free(struct usage *u, enum usage_kind kind, void *p); /* NULL: nothing */
 
+/* What another thread, or a library, takes for this loop's traffic; given back in the same amounts. */
+void usage_note(struct usage *u, enum usage_kind kind, size_t bytes);
+void usage_unnote(struct usage *u, enum usage_kind kind, size_t bytes);
+
 /* Bytes of this process in memory, by the kernel's count; 0: it does not tell.  Any thread. */
 uint64_t usage_resident(void);
 /* Bytes that the kernel holds for this process's sockets, received and not read or written and not

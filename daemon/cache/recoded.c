@@ -6,6 +6,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/cache/ban_priv.h"
 #include "daemon/cache/cache_priv.h"
+#include "daemon/http/codings.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/vary.h"
 
@@ -42,17 +43,30 @@ recoded_new(struct cache *c, const struct entry *base, const struct cache_respon
     return e;
 }
 
+/* Where it goes in: what was packed by a dictionary is the shortest, and comes before all forms of `base`. */
+static struct entry *
+recoded_place(struct entry *first, struct entry *base, const struct entry *e)
+{
+    if (vary_recoded(entry_vary(e)).form != HTTP_FORM_DCZ)
+        return base;
+    while (first != base && (vary_recoded(entry_vary(first)).form == 0 ||
+                                !vary_supersedes(entry_vary(base), entry_vary(first))))
+        first = entry_next(first);
+    return first;
+}
+
 /* In front of `base`: what is newer than that comes first still. */
 static void
 recoded_link(struct cache *c, struct cuckoo_guard *g, struct entry *base, struct entry *e)
 {
     struct entry *first = entry_of_node(cuckoo_find_locked(c->index, g)), *prev = first;
+    struct entry *at = recoded_place(first, base, e);
 
-    entry_set_next(e, base);
-    if (first == base) {
-        cuckoo_replace(c->index, g, &base->node, &e->node);
+    entry_set_next(e, at);
+    if (first == at) {
+        cuckoo_replace(c->index, g, &at->node, &e->node);
     } else {
-        while (entry_next(prev) != base)
+        while (entry_next(prev) != at)
             prev = entry_next(prev);
         entry_set_next(prev, e);
     }

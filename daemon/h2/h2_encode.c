@@ -29,7 +29,6 @@ static const uint8_t h2_static_name[HTTP_F_COUNT] = {
     [HTTP_F_CACHE_CONTROL] = 24,
     [HTTP_F_CONTENT_ENCODING] = 26,
     [HTTP_F_CONTENT_LENGTH] = 28,
-    [HTTP_F_CONTENT_LOCATION] = 29,
     [HTTP_F_CONTENT_RANGE] = 30,
     [HTTP_F_CONTENT_TYPE] = 31,
     [HTTP_F_COOKIE] = 32,

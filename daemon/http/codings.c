@@ -15,6 +15,7 @@ enum coding {
     CODING_BR,
     CODING_ZSTD,
     CODING_ANY, /* "*" */
+    CODING_DCZ,
     CODING_OTHER
 };
 
@@ -61,6 +62,8 @@ coding_of(struct slice name)
         return CODING_BR;
     if (slice_eq_nocase(name, SLICE_LIT("zstd")))
         return CODING_ZSTD;
+    if (slice_eq_nocase(name, SLICE_LIT("dcz")))
+        return CODING_DCZ;
     return slice_eq(name, SLICE_LIT("*")) ? CODING_ANY : CODING_OTHER;
 }
 
@@ -110,6 +113,15 @@ http_codings(const struct http_message *req)
     coding_weights(req, weight);
     return (weight[CODING_GZIP] > 0 ? HTTP_TAKES_GZIP : 0u) |
            (weight[CODING_BR] > 0 ? HTTP_TAKES_BR : 0u);
+}
+
+bool
+http_takes_dcz(const struct http_message *req)
+{
+    int weight[CODING_OTHER];
+
+    coding_weights(req, weight);
+    return weight[CODING_DCZ] > 0;
 }
 
 struct slice

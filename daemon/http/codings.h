@@ -27,8 +27,12 @@ enum http_forms {
     HTTP_FORM_GZIP = 1,
     HTTP_FORM_BR = 2,
     HTTP_FORM_ZSTD = 4,
+    HTTP_FORM_DCZ = 7,    /* no bit: for those who have its dictionary (dictionary_available()) */
     HTTP_FORMS_KNOWN = 8, /* of a message: they were found */
 };
+
+/* Zstandard by a dictionary (RFC 9842 5), by name: "*" is no dictionary. */
+bool http_takes_dcz(const struct http_message *req);
 
 unsigned http_forms_find(const struct http_message *req);
 

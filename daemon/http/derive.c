@@ -1,6 +1,9 @@
 /* derive.c -- responses derived from a stored one. */
 #include "daemon/http/derive.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/conditional.h"
@@ -223,17 +226,27 @@ derive_varies_by_coding(const struct http_message *h)
     return false;
 }
 
-int
-derive_coding(const struct http_message *stored, const struct slice *coding, struct arena *a,
+/* How a body lies there. */
+struct derive_code {
+    const struct slice *coding; /* NULL: it stays as it is */
+    struct slice varies;        /* one more name for Vary; empty: none */
+    uint64_t length;            /* UINT64_MAX: it is not known, or stands there already */
+    bool is_form;               /* Vary names Accept-Encoding */
+};
+
+static int
+derive_coded(const struct http_message *stored, const struct derive_code *how, struct arena *a,
     struct http_message *out)
 {
     struct message_out o;
+    const struct slice *coding = how->coding;
+    char digits[24];
     int err = message_out_begin(
-        &o, out, a, DERIVE_SPARE + message_lines_bytes(stored), stored->nfields + 2u);
+        &o, out, a, DERIVE_SPARE + message_lines_bytes(stored), stored->nfields + 4u);
 
     if (err != 0)
         return err;
-    if (stored->nfields + 2u > LIMIT_FIELDS)
+    if (stored->nfields + 4u > LIMIT_FIELDS)
         return TERR_LIMIT;
     message_out_status(&o, stored->status, http_reason_of(stored));
     for (unsigned i = 0; i < stored->nfields; i++) {
@@ -249,9 +262,44 @@ derive_coding(const struct http_message *stored, const struct slice *coding, str
     }
     if (coding != NULL && coding->len > 0)
         MESSAGE_OUT_FIELD(&o, CONTENT_ENCODING, "Content-Encoding", *coding);
-    if (!derive_varies_by_coding(stored))
+    if (how->is_form && !derive_varies_by_coding(stored))
         MESSAGE_OUT_FIELD(&o, VARY, "Vary", SLICE_LIT("Accept-Encoding"));
+    if (how->varies.len > 0)
+        MESSAGE_OUT_FIELD(&o, VARY, "Vary", how->varies);
+    if (how->length != UINT64_MAX) {
+        int n = snprintf(digits, sizeof(digits), "%" PRIu64, how->length);
+
+        MESSAGE_OUT_FIELD(&o, CONTENT_LENGTH, "Content-Length", slice_of(digits, (size_t)n));
+    }
     return message_out_end(&o);
+}
+
+int
+derive_coding(const struct http_message *stored, const struct slice *coding, struct arena *a,
+    struct http_message *out)
+{
+    const struct derive_code how = {coding, slice_of("", 0), UINT64_MAX, true};
+
+    return derive_coded(stored, &how, a, out);
+}
+
+int
+derive_recoded(const struct http_message *stored, struct slice coding, struct slice varies,
+    uint64_t length, struct arena *a, struct http_message *out)
+{
+    const struct derive_code how = {&coding, varies, length, true};
+
+    return derive_coded(stored, &how, a, out);
+}
+
+int
+derive_sized(
+    const struct http_message *stored, uint64_t length, struct arena *a, struct http_message *out)
+{
+    const struct derive_code how = {NULL, slice_of("", 0), length, false};
+
+    tassert(!http_has(stored, HTTP_F_CONTENT_LENGTH));
+    return derive_coded(stored, &how, a, out);
 }
 
 /* Freshness is the resource's, not this refusal's: a cache behind us would keep a 416 for as

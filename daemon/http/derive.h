@@ -53,6 +53,15 @@ int derive_unsatisfiable(const struct http_message *stored, uint64_t complete, s
 int derive_coding(const struct http_message *stored, const struct slice *coding, struct arena *a,
     struct http_message *out);
 
+/* The same, for a body in another coding that is whole: with its length.  `varies`: one more name for Vary, or
+ * empty. */
+int derive_recoded(const struct http_message *stored, struct slice coding, struct slice varies,
+    uint64_t length, struct arena *a, struct http_message *out);
+
+/* As it is, with the length of its body, which it does not say yet. */
+int derive_sized(
+    const struct http_message *stored, uint64_t length, struct arena *a, struct http_message *out);
+
 /* A 206 as the head of the whole: status 200, without Content-Range, Content-Length and sums over
  * the part. */
 int derive_whole(const struct http_message *stored, struct arena *a, struct http_message *out);

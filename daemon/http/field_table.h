@@ -67,7 +67,6 @@ enum http_field_flag {
     X(CONTENT_TYPE, "Content-Type", 0, "kept")                                                     \
     X(CONTENT_ENCODING, "Content-Encoding", 0, "kept")                                             \
     X(CONTENT_RANGE, "Content-Range", 0, "partial responses")                                      \
-    X(CONTENT_LOCATION, "Content-Location", 0, "invalidation")                                     \
     X(LOCATION, "Location", 0, "invalidation")                                                     \
     X(SERVER, "Server", 0, "kept")                                                                 \
     X(CACHE_STATUS, "Cache-Status", HTTP_OURS, "extended (RFC 9211)")                              \
@@ -75,7 +74,8 @@ enum http_field_flag {
     X(SURROGATE_CAPABILITY, "Surrogate-Capability", HTTP_SPOOF, "our own, to the backend")         \
     X(SURROGATE_CONTROL, "Surrogate-Control", 0, "freshness, before Cache-Control")                \
     X(CDN_LOOP, "CDN-Loop", HTTP_ACTED, "extended; ours in it is a loop (RFC 8586)")               \
-    X(EARLY_DATA, "Early-Data", HTTP_ACTED, "stored responses, or passed (RFC 8470)")
+    X(EARLY_DATA, "Early-Data", HTTP_ACTED, "stored responses, or passed (RFC 8470)")              \
+    X(AVAILABLE_DICTIONARY, "Available-Dictionary", 0, "which form of a stored response (RFC 9842)")
 
 /*    id, name, safe, idempotent (RFC 9110 9.2) */
 #define HTTP_METHOD_TABLE(X)                                                                       \

@@ -10,6 +10,7 @@
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/codings.h"
+#include "daemon/http/dictionary.h"
 #include "daemon/http/language.h"
 #include "daemon/http/token.h"
 
@@ -333,44 +334,60 @@ vary_put_forms(struct span out)
     return VARY_FORMS_LEN;
 }
 
-/* VARY_FORMS or VARY_RECODED, whole; 0: it begins with neither. */
+/* The word of a recoded one: form, best, saved. */
+enum {
+    RECODED_BEST = 8,
+    RECODED_SHIFT = 4,
+};
+
+/* Of a word, and of what follows it. */
+static size_t
+recoded_len(uint32_t word)
+{
+    return (word & (RECODED_BEST - 1)) == HTTP_FORM_DCZ ? sizeof(word) + DICTIONARY_HASH_LEN
+                                                        : sizeof(word);
+}
+
+/* VARY_FORMS or VARY_RECODED, whole, and its length; 0: it begins with neither. */
 static unsigned
-vary_marker(struct slice spec)
+vary_marker(struct slice spec, size_t *len)
 {
     const unsigned char *p = (const unsigned char *)spec.ptr;
     unsigned marker;
+    uint32_t word;
 
+    *len = 0;
     if (spec.len < VARY_FORMS_LEN || p[0] != HTTP_F_ACCEPT_ENCODING || p[1] != 0)
         return 0;
     marker = p[2] | (unsigned)p[3] << 8;
-    if (marker == VARY_RECODED)
-        return spec.len < VARY_RECODED_LEN ? 0 : marker;
-    return marker == VARY_FORMS ? marker : 0;
+    if (marker != VARY_FORMS && (marker != VARY_RECODED || spec.len < VARY_RECODED_LEN))
+        return 0;
+    *len = VARY_FORMS_LEN;
+    if (marker == VARY_RECODED) {
+        memcpy(&word, spec.ptr + VARY_FORMS_LEN, sizeof(word));
+        *len += recoded_len(word);
+    }
+    return *len <= spec.len ? marker : 0;
 }
 
 bool
 vary_has_forms(struct slice spec)
 {
-    return vary_marker(spec) != 0;
+    size_t len;
+
+    return vary_marker(spec, &len) != 0;
 }
 
 /* Behind the marker. */
 static struct slice
 vary_rest(struct slice spec)
 {
-    unsigned marker = vary_marker(spec);
-    size_t skip = marker == VARY_FORMS     ? VARY_FORMS_LEN
-                  : marker == VARY_RECODED ? VARY_RECODED_LEN
-                                           : 0;
+    size_t skip;
 
+    if (vary_marker(spec, &skip) == 0)
+        skip = 0;
     return slice_of(spec.ptr + skip, spec.len - skip);
 }
-
-/* The word of a recoded one: form, best, saved. */
-enum {
-    RECODED_BEST = 8,
-    RECODED_SHIFT = 4,
-};
 
 int
 vary_recode(struct slice spec, const struct vary_recoding *to, struct span out)
@@ -379,39 +396,51 @@ vary_recode(struct slice spec, const struct vary_recoding *to, struct span out)
     uint32_t word = (to->saved < most ? to->saved : most) << RECODED_SHIFT |
                     (to->best ? RECODED_BEST : 0u) | to->form;
     struct slice rest = vary_rest(spec);
+    size_t len = VARY_FORMS_LEN + recoded_len(word);
+    char *p;
 
-    tassert(vary_marker(spec) == VARY_FORMS && to->saved > 0 && to->form > 0 &&
-            to->form < RECODED_BEST);
-    if (out.len < VARY_RECODED_LEN + rest.len)
+    tassert(vary_has_forms(spec) && vary_recoded(spec).form == 0);
+    tassert(to->saved > 0 && to->form > 0 && to->form < RECODED_BEST);
+    tassert((to->form == HTTP_FORM_DCZ) == (to->hash != NULL));
+    if (out.len < len + rest.len)
         return TERR_LIMIT;
-    memcpy(out.ptr, vary_recoded_bytes, VARY_FORMS_LEN);
-    memcpy(out.ptr + VARY_FORMS_LEN, &word, sizeof(word)); /* of this process alone */
+    p = mempcpy(out.ptr, vary_recoded_bytes, VARY_FORMS_LEN);
+    p = mempcpy(p, &word, sizeof(word)); /* of this process alone */
+    if (to->hash != NULL)
+        p = mempcpy(p, to->hash, DICTIONARY_HASH_LEN);
     if (rest.len > 0)
-        memcpy(out.ptr + VARY_RECODED_LEN, rest.ptr, rest.len);
-    return (int)(VARY_RECODED_LEN + rest.len);
+        memcpy(p, rest.ptr, rest.len);
+    return (int)(len + rest.len);
 }
 
 struct vary_recoding
 vary_recoded(struct slice spec)
 {
+    struct vary_recoding is = {0};
     uint32_t word;
+    size_t len;
 
-    if (vary_marker(spec) != VARY_RECODED)
-        return (struct vary_recoding){0};
+    if (vary_marker(spec, &len) != VARY_RECODED)
+        return is;
     memcpy(&word, spec.ptr + VARY_FORMS_LEN, sizeof(word));
-    return (struct vary_recoding){
-        word & (RECODED_BEST - 1), (word & RECODED_BEST) != 0, word >> RECODED_SHIFT};
+    is.form = word & (RECODED_BEST - 1);
+    is.best = (word & RECODED_BEST) != 0;
+    is.saved = word >> RECODED_SHIFT;
+    is.hash = is.form == HTTP_FORM_DCZ ? spec.ptr + VARY_RECODED_LEN : NULL;
+    return is;
 }
 
 /* What answers every Accept-Encoding stands for all forms; a form for itself. */
 bool
 vary_supersedes(struct slice newer, struct slice older)
 {
-    unsigned form = vary_recoded(newer).form;
+    struct vary_recoding is = vary_recoded(newer), was = vary_recoded(older);
 
     if (!slice_eq(vary_rest(newer), vary_rest(older)))
         return false;
-    return form == 0 || vary_recoded(older).form == form;
+    return is.form == 0 ||
+           (was.form == is.form &&
+               (is.hash == NULL || memcmp(is.hash, was.hash, DICTIONARY_HASH_LEN) == 0));
 }
 
 int
@@ -466,6 +495,27 @@ vary_match_bytes(const struct http_message *req, unsigned id, struct slice name,
            http_find_name(req, name, f) == NULL;
 }
 
+/* The word of a recoded one, and what follows it; as vary_match_name(). */
+static bool
+vary_match_recoded(struct slice *spec, const struct http_message *req)
+{
+    uint8_t hash[DICTIONARY_HASH_LEN];
+    const char *word_end = spec->ptr + sizeof(uint32_t);
+    uint32_t word;
+    size_t len;
+
+    if (spec->len < sizeof(word))
+        return false;
+    memcpy(&word, spec->ptr, sizeof(word));
+    len = recoded_len(word);
+    if (spec->len < len)
+        return false;
+    *spec = slice_of(spec->ptr + len, spec->len - len);
+    if (len == sizeof(word))
+        return (http_forms(req) & word & (RECODED_BEST - 1)) != 0;
+    return dictionary_available(req, hash) && memcmp(hash, word_end, sizeof(hash)) == 0;
+}
+
 /* Compares the first name of *spec and steps over it; false also for what is no name. */
 static bool
 vary_match_name(struct slice *spec, const struct http_message *req)
@@ -486,15 +536,8 @@ vary_match_name(struct slice *spec, const struct http_message *req)
     *spec = slice_of(spec->ptr + 4 + name.len, spec->len - 4 - name.len);
     if (len == VARY_FORMS)
         return true;
-    if (len == VARY_RECODED) {
-        uint32_t word;
-
-        if (spec->len < sizeof(word))
-            return false;
-        memcpy(&word, spec->ptr, sizeof(word));
-        *spec = slice_of(spec->ptr + sizeof(word), spec->len - sizeof(word));
-        return (http_forms(req) & word & (RECODED_BEST - 1)) != 0;
-    }
+    if (len == VARY_RECODED)
+        return vary_match_recoded(spec, req);
     if (len != VARY_ABSENT) {
         if (len > spec->len)
             return false;

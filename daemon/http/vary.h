@@ -49,6 +49,8 @@ struct vary_recoding {
     unsigned form;
     bool best;      /* as short as we can make it */
     uint32_t saved; /* bytes that it is shorter than what it was made of */
+    const char *
+        hash; /* HTTP_FORM_DCZ: its dictionary, DICTIONARY_HASH_LEN bytes; borrowed from the specification */
 };
 /* `spec`, which has `forms`, for the same body in that form alone: its length, or TERR_LIMIT. */
 int vary_recode(struct slice spec, const struct vary_recoding *to, struct span out);

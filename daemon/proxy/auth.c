@@ -9,6 +9,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
+#include "daemon/http/base64.h"
 #include "daemon/log/elog.h"
 
 enum {
@@ -226,46 +227,11 @@ auth_cancel(struct auth *a, struct auth_check *check)
     return waits;
 }
 
-static int
-auth_digit(char c)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    /* strchr() would find the NUL at the end, too. */
-    const char *at = c != '\0' ? strchr(digits, c) : NULL;
-
-    return at != NULL ? (int)(at - digits) : -1;
-}
-
-/* base64 (RFC 4648 4) into `buf`, *len bytes; false: it is not, or does not fit. */
-static bool
-auth_decode(struct slice value, struct span buf, size_t *len)
-{
-    uint32_t bits = 0;
-    unsigned n = 0;
-
-    while (value.len > 0 && value.ptr[value.len - 1] == '=')
-        value.len--;
-    for (size_t i = 0; i < value.len; i++) {
-        int d = auth_digit(value.ptr[i]);
-
-        /* Padding in the middle, too: = is no digit. */
-        if (d < 0 || *len + 1 >= buf.len)
-            return false;
-        bits = bits << 6 | (uint32_t)d;
-        n += 6;
-        if (n < 8)
-            continue;
-        n -= 8;
-        buf.ptr[(*len)++] = (char)(bits >> n & 0xff);
-    }
-    return true;
-}
-
 bool
 auth_basic(struct slice value, struct span buf, struct slice *user, struct slice *password)
 {
     const char *colon = NULL;
-    size_t len = 0;
+    int len;
 
     if (value.len < 6 || strncasecmp(value.ptr, "Basic ", 6) != 0)
         return false;
@@ -274,14 +240,15 @@ auth_basic(struct slice value, struct span buf, struct slice *user, struct slice
         value = slice_of(value.ptr + 1, value.len - 1);
     /* The first colon ends the name, a password may have more (RFC 7617 2).  A NUL is refused:
      * crypt(3) would compare what stands before it. */
-    if (auth_decode(value, buf, &len) && memchr(buf.ptr, '\0', len) == NULL)
-        colon = memchr(buf.ptr, ':', len);
+    len = base64_decode(value, buf);
+    if (len >= 0 && memchr(buf.ptr, '\0', (size_t)len) == NULL)
+        colon = memchr(buf.ptr, ':', (size_t)len);
     if (colon == NULL) {
         /* Perhaps a password with a slip in its field. */
-        explicit_bzero(buf.ptr, len);
+        explicit_bzero(buf.ptr, buf.len);
         return false;
     }
     *user = slice_of(buf.ptr, (size_t)(colon - buf.ptr));
-    *password = slice_of(colon + 1, len - user->len - 1);
+    *password = slice_of(colon + 1, (size_t)len - user->len - 1);
     return true;
 }

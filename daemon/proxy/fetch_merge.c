@@ -291,19 +291,25 @@ fetch_gather_parts(struct fetch *f, const struct http_message *head, struct cach
 
 /* What a field of the answer names, if it is of the same origin: no origin may empty another's. */
 static void
-fetch_invalidate_named(struct fetch *f, const struct http_message *head, enum http_field_id id)
+fetch_invalidate_named(struct fetch *f, const struct http_message *head, struct slice name)
 {
-    struct slice value = http_get_one(head, id), text = f->key_text;
+    const struct http_field *field = http_find_name(head, name, NULL);
+    struct slice text = f->key_text, value;
     const char *scheme = http_scheme_name(f->scheme);
     size_t scheme_len = strlen(scheme);
     struct hash128 key;
-    size_t max = text.len + value.len + 16, path_at;
+    size_t max, path_at;
     char *out;
     int n;
 
+    if (field == NULL || http_find_name(head, name, field) != NULL)
+        return;
+    value = http_value(head, field);
+    max = text.len + value.len + 16;
+
     /* A policy's own key names nothing that could be resolved against. */
     path_at = scheme_len + 3 + f->host.len;
-    if (value.ptr == NULL || text.len < path_at || memcmp(text.ptr, scheme, scheme_len) != 0 ||
+    if (text.len < path_at || memcmp(text.ptr, scheme, scheme_len) != 0 ||
         memcmp(text.ptr + scheme_len, "://", 3) != 0)
         return;
     out = arena_alloc(&f->arena, max);
@@ -330,6 +336,6 @@ fetch_invalidate(struct fetch *f, const struct http_message *head)
         return;
     key = hash_bytes(f->key_text.ptr, f->key_text.len);
     cache_invalidate(f->proxy->cache, &key);
-    fetch_invalidate_named(f, head, HTTP_F_LOCATION);
-    fetch_invalidate_named(f, head, HTTP_F_CONTENT_LOCATION);
+    fetch_invalidate_named(f, head, SLICE_LIT("Location"));
+    fetch_invalidate_named(f, head, SLICE_LIT("Content-Location"));
 }

@@ -8,11 +8,12 @@ import ssl
 import time
 
 import h2_client
-from h2_client import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, NO_ERROR, REFUSED_STREAM, WINDOW
+from h2_client import CANCEL, INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, NO_ERROR, REFUSED_STREAM, WINDOW
 from torture_clients import LARGE, TAG, Ask, Cut, Gone, Part, Reading, Wrong
 from torture_world import HOST, body_of
 
 STREAMS = 100  # that a connection may have
+SEND_TIMEOUT_S = 55  # nearly idle_send_timeout
 UPLOADS = ("posted", "posted", "plain", "vary", "chunks", "absent")
 
 
@@ -41,6 +42,7 @@ class Client(h2_client.Client):
     def open(self, method="GET"):
         it = super().open(method)
         it.body, it.lazy = Body(), self.lazy
+        it.opened = time.monotonic()  # its window, the last time
         return it
 
     def over(self, it):
@@ -86,6 +88,8 @@ class StreamWire:
                     self.grant(it)
             elif it.ended:
                 break
+            elif it.reset == CANCEL and time.monotonic() - it.opened > SEND_TIMEOUT_S:
+                raise Gone  # our window stood at 0 as long as tarnd waits for a client
             elif self.client.over(it):
                 raise Cut(f"behind {len(it.body)} bytes: {self.why()}")
             else:
@@ -231,6 +235,7 @@ class Sippers(Part2):
     def grant(self, it):
         if not it.over:
             self.wire.allow(it, self.rng.choice((1100, 5000, 60000)))
+            it.opened = time.monotonic()
 
     def turn(self):
         self.connect()

@@ -75,7 +75,7 @@ store_base(struct slice vary, const struct tags *tags)
 static int
 recode(struct entry *base, unsigned form, bool best)
 {
-    const struct vary_recoding to = {form, best, 100};
+    const struct vary_recoding to = {.form = form, .best = best, .saved = 100};
     const struct entry_part part = {0, 5, body_kept(f.store, 5, 5)};
     struct head_build built;
     char spec[256];

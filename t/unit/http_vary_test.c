@@ -92,7 +92,7 @@ TEST(vary, accept_encoding_is_a_subset_of_br_and_gzip)
 static int
 recoded(const char *vary, const char *fields, unsigned form, struct span out)
 {
-    const struct vary_recoding to = {form, true, 77};
+    const struct vary_recoding to = {.form = form, .best = true, .saved = 77};
     char resp[128], req[128], spec[256];
     struct head_build b1, b2;
     int n;
