@@ -276,6 +276,7 @@ struct conf_route {
     uint64_t limits;        /* these: a bit for each of conf->limits */
     struct conf_page error_page;
     struct conf_auth basic_auth;
+    const char *dictionary;      /* a pattern of paths; "": none */
     struct conf_switch compress; /* no action; conf_compress_extent() says what it comes to */
     bool acts;
 };
@@ -314,17 +315,20 @@ struct conf_negative {
 
 /* Formats of compression: bits. */
 enum conf_compress_format {
-    CONF_COMPRESS_GZIP = 1,
+    CONF_COMPRESS_GZIP = 1, /* always: it is made while a body arrives, and the others of it */
+    CONF_COMPRESS_BR = 2,
+    CONF_COMPRESS_ZSTD = 4,
 };
 
 /* Which responses are compressed as they arrive.  Where the file says nothing, all but `on` have their
  * defaults: a route may be on by itself. */
 struct conf_compress {
-    bool on;           /* for routes that do not say it, and for requests without a route */
-    int64_t formats;   /* enum conf_compress_format; never 0 */
-    const char *types; /* words with a space between them, lower case; a subtype may be * */
-    int64_t min_size;  /* bytes of a body */
-    int64_t states;    /* bodies that a worker compresses at the same time */
+    bool on;                /* for routes that do not say it, and for requests without a route */
+    int64_t formats;        /* enum conf_compress_format */
+    const char *types;      /* words with a space between them, lower case; a subtype may be * */
+    int64_t min_size;       /* bytes of a body */
+    int64_t states;         /* bodies that a worker compresses at the same time */
+    int64_t background_cpu; /* percent of a processor, for br and zstd; 0: none */
 };
 
 enum conf_compress_extent {

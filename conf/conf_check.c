@@ -157,7 +157,8 @@ check_actions(const struct conf_route *r)
 static void
 check_compress(const struct conf_compress *c)
 {
-    tassert(c->formats != 0); /* also where it is off: a route may be on */
+    tassert((c->formats & CONF_COMPRESS_GZIP) != 0); /* also where it is off: a route may be on */
+    tassert(c->background_cpu >= 0 && c->background_cpu <= 100);
     tassert(c->types[0] != '\0');
     tassert(c->min_size >= 0);
     tassert(c->states > 0);

@@ -17,11 +17,11 @@
 
 static const struct {
     const char *name;
-    int64_t bit; /* 0: known, and not built */
+    int64_t bit;
 } compress_formats[] = {
     {"gzip", CONF_COMPRESS_GZIP},
-    {"br", 0},
-    {"zstd", 0},
+    {"br", CONF_COMPRESS_BR},
+    {"zstd", CONF_COMPRESS_ZSTD},
 };
 
 /* --- formats --- */
@@ -89,19 +89,14 @@ compress_read_format(struct conf_cx *cx, const struct conf_key *key, const struc
     if (!compress_is_text(cx, key, n))
         return 0;
     for (unsigned i = 0; i < ARRAY_LEN(compress_formats); i++) {
-        if (!slice_eq_nocase(n->text, slice_str(compress_formats[i].name))) {
-            if (compress_formats[i].bit != 0)
-                conf_guess_try(&guess, compress_formats[i].name);
-            continue;
-        }
-        if (compress_formats[i].bit == 0)
-            conf_fail_value(cx, key, n, "is not available yet: the only format is gzip");
-        return compress_formats[i].bit;
+        if (slice_eq_nocase(n->text, slice_str(compress_formats[i].name)))
+            return compress_formats[i].bit;
+        conf_guess_try(&guess, compress_formats[i].name);
     }
     if (guess.best != NULL)
         conf_fail_value(cx, key, n, "is unknown; did you mean '%s'?", guess.best);
     else
-        conf_fail_value(cx, key, n, "is unknown: the only format is gzip");
+        conf_fail_value(cx, key, n, "is unknown: there are gzip, br and zstd");
     return 0;
 }
 
@@ -118,6 +113,14 @@ conf_codings_read(
         bits |= compress_read_format(cx, key, c);
     if (cx->nerrors > errors || bits == 0)
         return false;
+    if ((bits & CONF_COMPRESS_GZIP) == 0) {
+        conf_fail(cx, n,
+            "%s: gzip is missing: a response is compressed with it while it arrives, and br and "
+            "zstd "
+            "are made of that",
+            key->name);
+        return false;
+    }
     *to = bits;
     return true;
 }

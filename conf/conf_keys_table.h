@@ -285,6 +285,9 @@
       "(htpasswd -B, mkpasswd), relative to this file's directory. Authorization is then removed " \
       "from the request, so that responses may be stored; forward: on forwards it, and then they " \
       "are not stored")                                                                            \
+    X(dictionary, TARGET, "", 1, 1024,                                                             \
+      "Offer responses as dictionaries (RFC 9842) for later ones at paths of this pattern, as in " \
+      "/js/app.*.js: a field Use-As-Dictionary where the backend sends none")                      \
     X(compress, SWITCH, "", 0, 0,                                                                  \
       "Compression of its responses, on, off, or all: private ones and those with cookies, too. "  \
       "With the defaults of the section compress where that is off. Default: as the section")      \
@@ -320,8 +323,9 @@
       "How long an entry is used; 0: only entries that a policy adds with tarn.negative()")
 
 #define CONF_COMPRESS_TABLE(X)                                                                     \
-    X(formats, CODINGS, CONF_COMPRESS_GZIP, CONF_COMPRESS_GZIP, CONF_COMPRESS_GZIP,                \
-      "Formats that Tarn compresses to: gzip")                                                     \
+    X(formats, CODINGS, CONF_COMPRESS_GZIP | CONF_COMPRESS_BR | CONF_COMPRESS_ZSTD, 1, 7,          \
+      "Formats that Tarn compresses to: gzip while a response arrives, which must be there; br "   \
+      "and zstd in the background, of what is requested often, for clients that accept them")      \
     X(types, MEDIATYPES,                                                                           \
       "text/* application/json application/ld+json application/manifest+json application/xml "     \
       "application/rss+xml application/atom+xml application/xhtml+xml application/javascript "     \
@@ -334,7 +338,9 @@
       "Smaller bodies stay as they are; a body of unknown length is compressed")                   \
     X(states, COUNT, 16, 1, 1024,                                                                  \
       "Bodies that each worker compresses at the same time; beyond it a body is stored as it "     \
-      "arrives")
+      "arrives")                                                                                   \
+    X(background_cpu, PERCENT, 5, 0, 100,                                                          \
+      "Percent of one CPU core that the whole process may use for br and zstd; 0: neither is made")
 
 #define CONF_ADMIN_TABLE(X)                                                                        \
     X(address, LISTEN, "unix:/run/tarn/admin.sock", 0, 4000,                                       \

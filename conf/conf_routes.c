@@ -41,7 +41,7 @@ routes_acts(const struct conf_route *r)
            r->request_headers.nunset + r->request_headers.nset + r->request_headers.nadd > 0 ||
            r->response_headers.nunset + r->response_headers.nset + r->response_headers.nadd > 0 ||
            r->redirect.to != NULL || r->rate.n > 0 || r->error_page.body.ptr != NULL ||
-           r->basic_auth.said;
+           r->basic_auth.said || r->dictionary[0] != '\0';
 }
 
 /* Keys that would change nothing. */

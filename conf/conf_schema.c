@@ -51,7 +51,7 @@ static const char *const schema_patterns[ARRAY_LEN(schema_types)] = {
     [CONF_TYPE_HOST] = "(\\[[0-9A-Fa-f:.]+\\]|(\\*\\.)?[^:/?#\\[\\]@*\\s]+)",
     [CONF_TYPE_TTL] = "[0-9]+(\\.[0-9]+)?(ms|s|m|h|d|w|y)",
     [CONF_TYPE_SWITCH] = "on|off|all|true|false",
-    [CONF_TYPE_CODINGS] = "gzip",
+    [CONF_TYPE_CODINGS] = "gzip|br|zstd",
     [CONF_TYPE_MEDIATYPES] = SCHEMA_MEDIA "/(" SCHEMA_MEDIA "|\\*)",
     [CONF_TYPE_PREFIX] = "/[^?#\\s]*",
     [CONF_TYPE_TARGET] = "/[^#\\s]*",
@@ -260,7 +260,7 @@ schema_default(struct conf_sink *to, const struct conf_key *key)
     if (key->type == CONF_TYPE_MEDIATYPES)
         schema_words_array(to, key->def_text);
     else if (key->type == CONF_TYPE_CODINGS)
-        to->write(to, "[\"gzip\"]");
+        to->write(to, "[\"gzip\", \"br\", \"zstd\"]");
     else if (!schema_types[key->type].number)
         schema_string(to, key->def_text);
     else if (key->type == CONF_TYPE_BOOL || key->type == CONF_TYPE_H2C)

@@ -154,6 +154,9 @@ text_wrong_target(struct slice s)
         return "does not begin with '/'";
     if (text_outside(s, 0x21, 0x7e) >= 0)
         return "has a character that a URL writes percent-encoded, as in %20";
+    /* Nor is one of these in a URL; and a pattern stands between quotes (RFC 9842 2.1). */
+    if (memchr(s.ptr, '"', s.len) != NULL || memchr(s.ptr, '\\', s.len) != NULL)
+        return "has a character that a URL writes percent-encoded, as in %22";
     /* RFC 9110 7.1: a fragment is not sent. */
     return memchr(s.ptr, '#', s.len) == NULL ? NULL : "has a fragment, which no request carries";
 }

@@ -39,6 +39,7 @@
 #include "daemon/proxy/auth.h"
 #include "daemon/proxy/proxy.h"
 #include "daemon/proxy/rates.h"
+#include "daemon/proxy/recoder.h"
 #include "daemon/shm/backend_names.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/dir.h"
@@ -372,6 +373,11 @@ server_listen(struct server *s)
         return err;
     }
     s->endpoints.offload = s->offload;
+    err = recoder_open(&s->env.recoder, s->storage, s->env.storage_bytes);
+    if (err != 0) {
+        elog(ELOG_ERROR, "threads: %s", terr_text(err));
+        return err;
+    }
     drawn = getrandom(s->endpoints.secret, sizeof(s->endpoints.secret), 0);
     tassert(drawn == (ssize_t)sizeof(s->endpoints.secret));
     for (unsigned i = 0; i < s->conf->nlistens; i++) {
@@ -517,6 +523,8 @@ server_close(struct server *s)
         auth_close(&s->env.auth);
     if (s->env.rates != NULL)
         rates_close(&s->env.rates);
+    if (s->env.recoder != NULL)
+        recoder_close(&s->env.recoder);
     if (s->env.quota != NULL)
         conn_quota_close(&s->env.quota);
     if (s->storage != NULL)

@@ -223,6 +223,7 @@ worker_leave(struct worker *w)
     if (!w->draining) /* leave may be followed by drain: each worker is counted once */
         atomic_fetch_add_explicit(&w->env->leaving, 1, memory_order_release);
     w->draining = true;
+    recode_stop(&w->proxy);
     task_wake(&w->ending);
 }
 
@@ -579,6 +580,8 @@ worker_init_proxy(struct worker *w)
     p->bans = cache_bans(env->cache);
     p->auth = env->auth;
     p->rates = env->rates;
+    p->recoder = env->recoder;
+    recode_init(&p->recode, p);
     /* Behind the members that runs of a policy use. */
     policy_prepare(p);
     /* The address differs from worker to worker, and the hash is keyed. */

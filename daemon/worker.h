@@ -33,6 +33,7 @@ struct worker_env {
     struct storage *storage, *synth;
     struct auth *auth;
     struct rates *rates;
+    struct recoder *recoder;
     struct policies *policies;
     struct tables *tables; /* NULL: none */
     uint64_t storage_bytes;

@@ -504,9 +504,11 @@ fetch_do_done(struct fetch *f)
             return fetch_fail(f, err);
     }
     fetch_tell_absent(f, true);
-    if (fetch_is_shared(f))
+    if (fetch_is_shared(f)) {
         cache_settle(f->entry);
-    else if (f->entry->windowed)
+        if (f->attempt.offers)
+            recode_offer(f->proxy, f->entry);
+    } else if (f->entry->windowed)
         cache_settle_window(f->entry);
     if (fetch_is_windowed(f))
         stobj_shut_window(f->body); /* a reader alone by now leaves nothing behind */

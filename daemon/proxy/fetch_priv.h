@@ -70,6 +70,7 @@ struct fetch_attempt {
     bool too_large, no_room;
     bool pack_decided;      /* whether it is packed for all */
     bool stalled;           /* the readers are slow, not the origin */
+    bool offers;            /* the response may be a dictionary (RFC 9842) */
     uint16_t absent_status; /* 404 or 410, with absent_ms */
     int64_t absent_ms;      /* for how long it is known that nothing is there; 0: it is not */
     int64_t absent_age_ms;

@@ -3,9 +3,12 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/http/cache_control.h"
+#include "daemon/http/derive.h"
+#include "daemon/http/dictionary.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/framing.h"
 #include "daemon/http/freshness.h"
+#include "daemon/http/tags.h"
 #include "daemon/http/vary.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/fetch_policy.h"
@@ -131,8 +134,9 @@ fetch_vary(struct fetch *f, const struct http_message *head, struct slice *out)
 }
 
 enum {
-    UNKNOWN_RESERVE = 16384
-}; /* of a body of unknown length */
+    UNKNOWN_RESERVE = 16384, /* of a body of unknown length */
+    PACKED_HELD_MAX = 16384, /* bytes from the origin */
+};
 
 /* Room for all of the body, if its length is known, before any request is promised anything.  0;
  * TERR_AGAIN: evicted memory is on its way back; or why not. */
@@ -182,7 +186,7 @@ fetch_release_parts(struct fetch *f, struct cache_response *r)
     }
 }
 
-/* beresp.do_stream is false: what is to be published, once the body is whole. */
+/* beresp.do_stream is false, or it is packed and short: what is to be published, once the body is whole. */
 struct fetch_held {
     struct cache_response response;
     struct fresh_verdict verdict;
@@ -210,10 +214,29 @@ fetch_hold(struct fetch *f, const struct http_message *head, const struct cache_
     return 0;
 }
 
+/* What is packed from one read of the origin's, or two, comes as soon whole; and then its head has its length,
+ * which a hit need not write. */
 static bool
 fetch_is_held(const struct fetch *f)
 {
-    return f->vcl != NULL && f->vcl->at.whole;
+    return (f->vcl != NULL && f->vcl->at.whole) ||
+           (f->pack != NULL && fetch_exchange(f)->body_length <= PACKED_HELD_MAX);
+}
+
+/* Of a body that is whole by now.  0 or TERR_*. */
+static int
+fetch_say_length(struct fetch *f, struct cache_response *r)
+{
+    struct http_message said;
+    int err = derive_sized(&r->head, r->body_len, &f->arena, &said);
+
+    if (err != 0)
+        return err;
+    r->length_in_head = true;
+    if (r->hides_fields)
+        return tags_put_last(&said, &f->arena, &r->head, &r->nsent);
+    r->head = said;
+    return 0;
 }
 
 /* The requests that waited for what became a marker: the request that fetched gets the response. */
@@ -246,6 +269,11 @@ fetch_publish_held(struct fetch *f)
     /* The body is whole by now, so its length is known even if no field announced it. */
     if (held->response.body_len == STOBJ_SIZE_UNKNOWN)
         held->response.body_len = stobj_len(f->body);
+    if (!held->response.length_in_head && held->response.status == 200) {
+        err = fetch_say_length(f, &held->response);
+        if (err != 0)
+            return err;
+    }
     err = cache_publish(f->entry, &held->response);
     if (err != 0)
         return err;
@@ -286,6 +314,7 @@ fetch_publish_shared(struct fetch *f, const struct http_message *head, struct ca
         err = fetch_vary(f, head, &r->vary);
     if (err == 0)
         err = fetch_tags(f, r, true);
+    f->attempt.offers = !part && dictionary_is_offered(&r->head);
     r->key_text = f->key_text;
     if (err == 0)
         err = fetch_is_held(f) && !part ? fetch_hold(f, head, r) : cache_publish(f->entry, r);

@@ -37,7 +37,7 @@ proxy_init(struct proxy *p, const struct conf *conf)
 bool
 proxy_is_idle(const struct proxy *p)
 {
-    return p->nreqs == 0 && p->nfetches == 0;
+    return p->nreqs == 0 && p->nfetches == 0 && recode_is_idle(&p->recode);
 }
 
 /* Of a worker, of a kind.  To pack takes 230 kB each, to unpack 98 kB and rooms of 16 to 64; charged. */

@@ -13,6 +13,7 @@
 #include "daemon/http/uri.h"
 #include "daemon/origin/director.h"
 #include "daemon/origin/origin.h"
+#include "daemon/proxy/recode.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/latency.h"
 #include "daemon/shm/log.h"
@@ -115,6 +116,8 @@ struct proxy {
     struct proxy_host last_host;
     struct proxy_synth last_synth;
     struct proxy_absent last_absent;
+    struct recoder *recoder; /* the process's, borrowed; NULL: there is none */
+    struct recode recode;
     struct codec_pool
         *codecs; /* from the first body that is packed or unpacked on; NULL: none was */
     char key_text[HTTP_AUTHORITY_MAX + 8 + LIMIT_HEAD_BYTES]; /* of the lookup under way */

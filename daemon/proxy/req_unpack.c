@@ -73,6 +73,9 @@ req_begin_form(struct req *r)
     if (!vary_has_forms(spec))
         return 0;
     saved = vary_recoded(spec).saved;
+    recode_note(r->proxy, &r->proxy->recode, r->entry, saved > 0, http_forms(r->head));
+    if (__builtin_expect(http_has(r->head, HTTP_F_AVAILABLE_DICTIONARY), 0))
+        recode_look_dictionary(r->proxy, r->entry, r->head);
     if (saved > 0) { /* it was chosen for this client */
         counter_add(r->proxy->counters, COUNTER_compress_saved_bytes, r->resp.bodyless ? 0 : saved);
         return 0;

@@ -89,7 +89,8 @@ stored_put_response(struct why *y, json_t *o, const struct entry *e, const struc
     json_put(o, "vary", vary.ptr != NULL ? json_any_text(vary) : json_null());
     json_put(o, "coding", coding.ptr != NULL ? json_any_text(coding) : json_null());
     /* Is it unpacked for the clients that do not take its coding? */
-    json_put(o, "any_coding", json_boolean(vary_has_forms(entry_vary(e))));
+    json_put(o, "any_coding",
+        json_boolean(vary_has_forms(entry_vary(e)) && vary_recoded(entry_vary(e)).form == 0));
     /* Under one key lie the variants of all clients (Vary): which of them would be this one's. */
     json_put(o, "for_this_request", json_boolean(cache_is_variant_for(e, q)));
     json_put(o, "partial", json_boolean(e->partial));

@@ -115,7 +115,8 @@ def ask(port, path, coding=None, version="1.1", slow=False, method="GET", **fiel
         got = {}
         while (line := f.readline()) not in (b"\r\n", b""):
             name, _, value = line.decode().partition(":")
-            got[name.lower()] = value.strip()
+            name, value = name.lower(), value.strip()
+            got[name] = f"{got[name]}, {value}" if name in got else value
         got["status"] = status
         if method == "HEAD" or status in (304, 204):
             return got, b""

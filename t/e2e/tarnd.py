@@ -111,12 +111,12 @@ class Tarnd:
             s.sendall(request(target, *lines, "Connection: close", method=method) + body)
             return Answer(read_to_end(s))
 
-    def admin(self, target):
-        """What the admin listener at {dir}/admin.sock answers to a GET."""
+    def admin(self, target, method="GET", body=None):
+        """What the admin listener at {dir}/admin.sock answers."""
         conn = http.client.HTTPConnection("tarn")
         conn.sock = socket.socket(socket.AF_UNIX)
         conn.sock.connect(os.path.join(self.dir, "admin.sock"))
-        conn.request("GET", target)
+        conn.request(method, target, None if body is None else json.dumps(body))
         answer = json.load(conn.getresponse())
         conn.close()
         return answer

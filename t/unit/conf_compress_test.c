@@ -12,7 +12,8 @@
 static void
 expect_defaults(const struct conf *c)
 {
-    CHECK_EQ(CONF_COMPRESS_GZIP, c->compress.formats);
+    CHECK_EQ(CONF_COMPRESS_GZIP | CONF_COMPRESS_BR | CONF_COMPRESS_ZSTD, c->compress.formats);
+    CHECK_EQ(5, c->compress.background_cpu);
     CHECK_STR(DEFAULT_TYPES, c->compress.types);
     CHECK_EQ(1024, c->compress.min_size);
     CHECK_EQ(16, c->compress.states);
@@ -45,13 +46,19 @@ TEST(conf_compress, every_key_of_the_section_is_read)
                                         "  formats: [gzip, GZIP]\n"
                                         "  types: [Text/*, application/vnd.api+json, text/html]\n"
                                         "  min_size: 0\n"
-                                        "  states: 1024\n");
+                                        "  states: 1024\n"
+                                        "  background_cpu: 100%\n");
 
     CHECK(c->compress.on && c->compresses);
     CHECK_EQ(CONF_COMPRESS_GZIP, c->compress.formats);
     CHECK_STR("text/* application/vnd.api+json text/html", c->compress.types);
     CHECK_EQ(0, c->compress.min_size);
     CHECK_EQ(1024, c->compress.states);
+    CHECK_EQ(100, c->compress.background_cpu);
+    conf_free(&c);
+    c = load(BACKEND "compress: {formats: [Zstd, gzip], background_cpu: 0%}\n");
+    CHECK_EQ(CONF_COMPRESS_GZIP | CONF_COMPRESS_ZSTD, c->compress.formats);
+    CHECK_EQ(0, c->compress.background_cpu);
     conf_free(&c);
     c = load(BACKEND "compress: {formats: gzip, types: text/css, min_size: 1GiB}\n");
     CHECK_STR("text/css", c->compress.types);
@@ -143,7 +150,8 @@ TEST(conf_compress, mistakes_of_the_section_are_refused_with_what_would_be_right
         {"compress: {minsize: 1KiB}",
          "2:12 unknown key 'minsize' in section 'compress'; did you mean 'min_size'?\n"},
         {"compress: {level: 6}",
-         "2:12 unknown key 'level' in section 'compress'; it takes: formats, types, min_size, states\n"},
+         "2:12 unknown key 'level' in section 'compress'; it takes: formats, types, min_size, states,"
+             " background_cpu\n"},
         {"compress: {min_size: 2GiB}", "2:22 min_size: '2GiB' is too large: the most is 1GiB\n"},
         {"compress: {min_size: -1}", "2:22 min_size: '-1' is negative: the least is 0\n"},
         {"compress: {min_size: 1s}",
@@ -161,18 +169,20 @@ TEST(conf_compress, mistakes_of_the_section_are_refused_with_what_would_be_right
     }
 }
 
-TEST(conf_compress, formats_that_are_not_built_are_told_from_those_that_are_none)
+TEST(conf_compress, formats_are_of_those_there_are_and_gzip_is_one_of_them)
 {
     static const struct {
         const char *formats, *want;
     } rows[] = {
         /* clang-format off */
-        {"[br]", "2:22 formats: 'br' is not available yet: the only format is gzip\n"},
-        {"[gzip, zstd]", "2:28 formats: 'zstd' is not available yet: the only format is gzip\n"},
+        {"[br]", "2:21 formats: gzip is missing: a response is compressed with it while it arrives, "
+                 "and br and zstd are made of that\n"},
+        {"zstd", "2:21 formats: gzip is missing: a response is compressed with it while it arrives, "
+                 "and br and zstd are made of that\n"},
         {"[gzpi]", "2:22 formats: 'gzpi' is unknown; did you mean 'gzip'?\n"},
-        {"[lzma]", "2:22 formats: 'lzma' is unknown: the only format is gzip\n"},
+        {"[lzma]", "2:22 formats: 'lzma' is unknown: there are gzip, br and zstd\n"},
         {"[]", "2:21 formats: an empty list compresses nothing: give it a format, or write `compress: off`\n"},
-        {"''", "2:21 formats: '' is unknown: the only format is gzip\n"},
+        {"''", "2:21 formats: '' is unknown: there are gzip, br and zstd\n"},
         {"[[gzip]]", "2:22 formats: each of the list must be a text, as in gzip\n"},
         {"[~]", "2:22 formats: each of the list must be a text, as in gzip\n"},
         {"{gzip: on}", "2:21 formats must not be a map: give it a list of formats of compression, as in [gzip]\n"},
@@ -316,7 +326,7 @@ TEST(conf_compress, a_reload_applies_each_change_without_a_restart)
     const char *on = BACKEND "compress: on\n";
 
     expect_changes(BACKEND, BACKEND "compress: off\n", "");
-    expect_changes(on, BACKEND "compress: {formats: [gzip], min_size: 1024}\n", "");
+    expect_changes(on, BACKEND "compress: {formats: [zstd, gzip, br], min_size: 1024}\n", "");
     expect_changes(BACKEND, on, "compress: 'off' 'on'\n");
     expect_changes(on, BACKEND, "compress: 'on' 'off'\n");
     expect_changes(BACKEND, BACKEND "compress: {min_size: 0}\n", "compress: 'off' 'on'\n");
@@ -343,7 +353,7 @@ TEST_MAIN(TEST_ENTRY(conf_compress, the_defaults_are_there_whether_it_is_on_or_o
     TEST_ENTRY(conf_compress, routes_that_are_off_compress_nothing),
     TEST_ENTRY(conf_compress, a_media_type_is_matched_without_its_parameters_and_in_any_case),
     TEST_ENTRY(conf_compress, mistakes_of_the_section_are_refused_with_what_would_be_right),
-    TEST_ENTRY(conf_compress, formats_that_are_not_built_are_told_from_those_that_are_none),
+    TEST_ENTRY(conf_compress, formats_are_of_those_there_are_and_gzip_is_one_of_them),
     TEST_ENTRY(conf_compress, a_media_type_has_a_grammar),
     TEST_ENTRY(conf_compress, media_types_have_a_bound),
     TEST_ENTRY(conf_compress, a_route_that_could_not_compress_is_refused),
