@@ -285,7 +285,7 @@
       "(htpasswd -B, mkpasswd), relative to this file's directory. Authorization is then removed " \
       "from the request, so that responses may be stored; forward: on forwards it, and then they " \
       "are not stored")                                                                            \
-    X(dictionary, TARGET, "", 1, 1024,                                                             \
+    X(dictionary, TARGET, "", 0, 1024,                                                             \
       "Offer responses as dictionaries (RFC 9842) for later ones at paths of this pattern, as in " \
       "/js/app.*.js: a field Use-As-Dictionary where the backend sends none")                      \
     X(compress, SWITCH, "", 0, 0,                                                                  \
