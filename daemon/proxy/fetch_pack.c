@@ -161,6 +161,12 @@ fetch_pack_open(struct fetch *f, const struct http_message *head, enum fetch_rea
     return false;
 }
 
+bool
+fetch_is_packed(const struct fetch *f)
+{
+    return f->pack != NULL && f->pack->coding.len > 0;
+}
+
 void
 fetch_pack_close(struct fetch *f)
 {
@@ -266,7 +272,8 @@ pack_read(struct fetch *f, size_t *got)
 
     tassert(!pack->due && pack->in.len == 0 && pack->flow == CODEC_GOES_ON);
     tassert(n <= PACK_ROOM);
-    if (n == TERR_AGAIN && !pack->held)
+    /* Of what is held until it is whole no reader waits for a part; nor does it become longer by flushes. */
+    if (n == TERR_AGAIN && (!pack->held || f->held != NULL))
         return timer_expired(&f->timer) ? fetch_fail(f, TERR_TIMEDOUT) : FETCH_WAIT;
     if (n < 0 && n != TERR_AGAIN)
         return fetch_fail(f, (int)n);

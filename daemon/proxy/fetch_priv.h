@@ -213,6 +213,8 @@ bool fetch_pack_by_file(
     const struct fetch *f, const struct http_message *head, enum fetch_readers readers);
 /* Shall it, or be unpacked, by the policy's word too?  Then f->pack is there until fetch_pack_close(). */
 bool fetch_pack_open(struct fetch *f, const struct http_message *head, enum fetch_readers readers);
+/* It becomes shorter on its way, and not longer. */
+bool fetch_is_packed(const struct fetch *f);
 void fetch_pack_close(struct fetch *f); /* again is harmless */
 /* A form's head, built already, as it goes into the cache.  0 or TERR_*. */
 int fetch_pack_head(struct fetch *f, struct http_message *head);

@@ -135,7 +135,7 @@ fetch_vary(struct fetch *f, const struct http_message *head, struct slice *out)
 
 enum {
     UNKNOWN_RESERVE = 16384, /* of a body of unknown length */
-    PACKED_HELD_MAX = 16384, /* bytes from the origin */
+    PACKED_HELD_MAX = 16000, /* bytes from the origin, that never become more than these, packed */
 };
 
 /* Room for all of the body, if its length is known, before any request is promised anything.  0;
@@ -214,13 +214,20 @@ fetch_hold(struct fetch *f, const struct http_message *head, const struct cache_
     return 0;
 }
 
+/* The policy wants it so, whatever the room. */
+static bool
+fetch_must_be_whole(const struct fetch *f)
+{
+    return f->vcl != NULL && f->vcl->at.whole;
+}
+
 /* What is packed from one read of the origin's, or two, comes as soon whole; and then its head has its length,
- * which a hit need not write. */
+ * which a hit need not write.  There is room for all of it (fetch_reserve()). */
 static bool
 fetch_is_held(const struct fetch *f)
 {
-    return (f->vcl != NULL && f->vcl->at.whole) ||
-           (f->pack != NULL && fetch_exchange(f)->body_length <= PACKED_HELD_MAX);
+    return fetch_must_be_whole(f) ||
+           (fetch_is_packed(f) && fetch_exchange(f)->body_length <= PACKED_HELD_MAX);
 }
 
 /* Of a body that is whole by now.  0 or TERR_*. */
@@ -544,7 +551,7 @@ fetch_new_private(struct fetch *f, struct stobj **out, uint64_t length)
     uint64_t transit = fetch_transit_bytes(f), bytes = transit - transit / TRANSIT_REST_PART;
     bool said = f->vcl != NULL && f->vcl->at.transit_bytes != FETCH_UNSAID;
 
-    if (fetch_is_held(f))
+    if (fetch_must_be_whole(f))
         return stobj_new(out, f->proxy->storage, STOBJ_KEPT, length, bytes);
     return stobj_new_private(out, f->proxy->storage, length, bytes,
         said || bytes < TRANSIT_FIRST ? bytes : TRANSIT_FIRST);
@@ -578,7 +585,7 @@ fetch_publish_private(struct fetch *f, const struct http_message *head, struct c
     r->parts = &part;
     r->nparts = 1;
     f->attempt.part_len = STOBJ_SIZE_UNKNOWN;
-    err = fetch_is_held(f) ? fetch_hold(f, head, r) : cache_publish(f->entry, r);
+    err = fetch_must_be_whole(f) ? fetch_hold(f, head, r) : cache_publish(f->entry, r);
     if (err != 0) {
         space_fail(part.body, err);
         stobj_unref(&part.body);
@@ -644,7 +651,7 @@ fetch_publish_for_all(
     fetch_drop_kept(f); /* room was awaited, and max_object_size has changed since */
     /* A cookie of what is not stored is for the client that asked alone, whatever the operator said
      * of storing it. */
-    return head->status != 206 && !fetch_is_held(f) && !http_has(head, HTTP_F_SET_COOKIE)
+    return head->status != 206 && !fetch_must_be_whole(f) && !http_has(head, HTTP_F_SET_COOKIE)
                ? fetch_publish_window(f, head, r)
                : TERR_LIMIT;
 }

@@ -21,7 +21,7 @@ enum {
     RECODE_DCZ_BEST_MAX = 2 << 20, /* the same, with its dictionary */
     RECODE_TURN = 128 << 10,       /* unpacked in a turn: 0.2 ms */
     RECODE_ROOM = 64 << 10,        /* of the first buffer */
-    RECODE_STORE_SHARE = 16,       /* of the store, that the run's memory may take */
+    RECODE_STORE_SHARE = 8,        /* of the store, that the run's memory may take */
     RECODE_LEFT_MS = 10000,        /* of its ttl, at least: else it is made for nothing */
     RECODE_LEFT_BEST_MS = 60000,   /* the same, for the best */
     RECODE_GAIN = 32,              /* a 32nd of what is stored, at least, is saved */

@@ -28,6 +28,15 @@ import sys
 import tempfile
 import time
 
+SYSTEM_PYTHON = "/usr/bin/python3"
+try:
+    import brotli  # noqa: F401
+    import zstandard  # noqa: F401
+except ImportError:
+    if os.path.exists(SYSTEM_PYTHON) and not os.path.samefile(sys.executable, SYSTEM_PYTHON):
+        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, *sys.argv])  # the distribution's packages are its own Python's
+    sys.exit("torture: python3-brotli and python3-zstandard are missing (scripts/install-deps --test)")
+
 sys.dont_write_bytecode = True
 import tls_world
 import torture_clients
@@ -54,7 +63,7 @@ storage:
   main: {{ engine: malloc, size: {size}MiB, eviction: s3-fifo }}
 index: {{ bits: auto }}
 negative_cache: {{ entries: 1000, ttl: 5s }}
-compress: {{ min_size: 0, types: [text/*], states: 8 }}
+compress: {{ min_size: 0, types: [text/*], states: 8, background_cpu: 50% }}
 routes:
   - {{ path: "{unpacked}", compress: off }}
 backends:
@@ -245,7 +254,8 @@ class Torture:
               f"{t['index.doubled']} doublings; by HTTP/2 {c['h2 requests']} answers of {c['streams']} streams, "
               f"{c['h2 connections']} + {c['h2 connections by TLS']} connections, {c['h2 cancelled']} cancelled, "
               f"{c['h2 goaway']} GOAWAY; {c['packed answers']} answers packed, {c['packed bytes'] / MI:.0f} MiB of "
-              f"it, {c['packed parts']} parts, {c['unpacked answers']} unpacked; left {c['left']}, {cuts}, waited for a slow reader "
+              f"it, {c['packed parts']} parts, {c['unpacked answers']} unpacked, {t['compress.recoded']} forms made, "
+              f"{c['br answers']} answers br, {c['zstd answers']} zstd; left {c['left']}, {cuts}, waited for a slow reader "
               f"{c['waited for a slow reader']}; the longest answer took {c['longest']:.1f} s; "
               f"at most {c['resident'] / MI:.0f} MiB resident, {c['charged'] / MI:.1f} charged, in "
               f"the end {c['resident at the end'] / MI:.0f}, base {self.base / MI:.0f}", flush=True)

@@ -11,13 +11,18 @@ import threading
 import time
 import zlib
 
+import brotli
+import zstandard
+
 from torture_world import HOST, KI, LANGUAGES, LARGE, MI, body_of, canary, packed_of
 
 TAG = re.compile(r'(W/)?"(\d+)\.([a-z-]+)\.(\d+)(\.gz)?"')
 LARGE_S = 10
 UNPACK_STEP = 64 * KI
-CODINGS = ("gzip", "gzip", "gzip, deflate, br, zstd", "gzip;q=0.5, *;q=0")  # of a client that takes gzip
-OTHER_CODINGS = (None, None, "identity", "gzip;q=0", "br")  # of one that does not
+# What clients say, and what they take by that: those that take gzip, and others.
+CODINGS = (("gzip", ("gzip",)), ("gzip", ("gzip",)), ("gzip, deflate, br, zstd", ("gzip", "br", "zstd")),
+           ("gzip;q=0.5, *;q=0", ("gzip",)), ("gzip, br;q=0.5, zstd;q=0", ("gzip",)))
+OTHER_CODINGS = ((None, ()), (None, ()), ("identity", ()), ("gzip;q=0", ()), ("br", ("br",)), ("zstd", ("zstd",)))
 KEPT_LEAST = 5 * MI  # the smallest max_object_size that parameters are set to
 STALE_SLACK_S = 60  # from the origin's clock to tarnd's, on a machine that is busy
 TABLE_KEYS = 200
@@ -139,7 +144,7 @@ class Ask:
             self.lines.append(f"X-Lang: {self.variant}")
         self.takes_gzip = method in ("GET", "HEAD") and len(spans) < 2 and \
             rng.random() < (0.15 if spans else 0.5)
-        coding = rng.choice(CODINGS if self.takes_gzip else OTHER_CODINGS)
+        coding, self.takes = rng.choice(CODINGS if self.takes_gzip else OTHER_CODINGS)
         if coding is not None:
             self.lines.append(f"Accept-Encoding: {coding}")
         if spans:
@@ -159,7 +164,33 @@ class Ask:
         return "\r\n".join([first, *self.lines, "", ""]).encode()
 
 
-def unpack(pieces):
+def unpack_brotli(pieces):
+    state = brotli.Decompressor()
+    for piece in pieces:
+        try:
+            out = state.process(piece)
+        except brotli.error as e:
+            raise Wrong(f"what is said to be br is not: {e}") from None
+        if out:
+            yield out
+    if not state.is_finished():
+        raise Wrong("br without its end, and it looks whole")
+
+
+def unpack_zstd(pieces):
+    state = zstandard.ZstdDecompressor().decompressobj()
+    for piece in pieces:
+        try:
+            out = state.decompress(piece)
+        except zstandard.ZstdError as e:
+            raise Wrong(f"what is said to be zstd is not: {e}") from None
+        if out:
+            yield out
+    if not state.eof:
+        raise Wrong("zstd without its end, and it looks whole")
+
+
+def unpack_gzip(pieces):
     """The body, as far as it has come.  gzip may have several members (RFC 1952 2.2)."""
     member = zlib.decompressobj(31)
     for piece in pieces:
@@ -177,6 +208,9 @@ def unpack(pieces):
         yield out
     if not member.eof:
         raise Wrong("gzip without its end, and it looks whole")
+
+
+UNPACK = {"gzip": unpack_gzip, "br": unpack_brotli, "zstd": unpack_zstd}
 
 
 class Reading:
@@ -259,9 +293,13 @@ class Reading:
     def check_form(self, weak, of_packed):
         """The coding is one that was asked for; two forms of a body share no strong ETag."""
         r, coding = self.r, self.fields.get("content-encoding")
-        self.packed = coding == "gzip"
-        if coding is not None and not (self.packed and self.ask.takes_gzip):
+        self.packed = coding is not None
+        if self.packed and coding not in self.ask.takes:
             raise Wrong(f"nobody asked for {coding}")
+        if self.packed and coding != "gzip" and (self.status == 206 or not weak):
+            raise Wrong(f"a part of {coding}, or a strong ETag")
+        if self.packed and coding != "gzip" and self.status == 200:
+            self.count[f"{coding} answers"] += 1
         if self.packed and not (r.tarn_packs or r.origin_packs):
             raise Wrong("packed, and nothing says that it may be")
         if of_packed and not r.origin_packs:
@@ -311,7 +349,7 @@ class Reading:
         if not self.packed and int(self.fields.get("content-length", size)) != size:
             raise Wrong(f"Content-Length {self.fields['content-length']} of {size}")
         if self.packed and self.ask.method != "HEAD":
-            pieces = unpack(self.counted(pieces))
+            pieces = UNPACK[self.fields["content-encoding"]](self.counted(pieces))
         self.bytes(pieces, body_of(self.r.target, self.ask.variant, version), 0, size)
 
     def packed_part(self, pieces, version):
