@@ -277,6 +277,7 @@ struct conf_route {
     struct conf_page error_page;
     struct conf_auth basic_auth;
     const char *dictionary;      /* a pattern of paths; "": none */
+    int64_t esi;                 /* no action: responses are processed */
     struct conf_switch compress; /* no action; conf_compress_extent() says what it comes to */
     bool acts;
 };
@@ -311,6 +312,13 @@ struct conf_index {
 struct conf_negative {
     int64_t entries; /* 0: there is no such cache */
     int64_t ttl;     /* ms; 0: only what a policy asks for */
+};
+
+/* What the includes for one request of a client may take together. */
+struct conf_esi {
+    int64_t depth, includes;
+    int64_t timeout; /* ms */
+    int64_t bytes;
 };
 
 /* Formats of compression: bits. */
@@ -440,6 +448,8 @@ struct conf {
     struct conf_negative negative;
     struct conf_compress compress;
     bool compresses; /* it is on, or at least one route is */
+    struct conf_esi esi;
+    bool has_esi; /* of at least one route */
     struct conf_table *tables;
     unsigned ntables;
     const struct conf_admin *admin; /* NULL: no admin listener */

@@ -539,6 +539,7 @@ conf_compare(const struct conf *old, const struct conf *next, conf_change_f *eac
     compare_rows(&c, "negative_cache", "negative_cache.", &old->negative, &next->negative,
         compare_negative_live);
     compare_compress(&c, &old->compress, &next->compress);
+    compare_rows(&c, "esi", "esi.", &old->esi, &next->esi, compare_always);
     compare_tables(&c, old, next);
     compare_admin(&c, old, next);
     compare_rows(

@@ -288,6 +288,9 @@
     X(dictionary, TARGET, "", 0, 1024,                                                             \
       "Offer responses as dictionaries (RFC 9842) for later ones at paths of this pattern, as in " \
       "/js/app.*.js: a field Use-As-Dictionary where the backend sends none")                      \
+    X(esi, BOOL, 0, 0, 1,                                                                          \
+      "Edge Side Includes in its responses: <esi:include>, <esi:remove>, <esi:comment> and "       \
+      "<!--esi -->. With a policy beresp.do_esi begins with it. The section esi has the limits")   \
     X(compress, SWITCH, "", 0, 0,                                                                  \
       "Compression of its responses, on, off, or all: private ones and those with cookies, too. "  \
       "With the defaults of the section compress where that is off. Default: as the section")      \
@@ -341,6 +344,13 @@
       "arrives")                                                                                   \
     X(background_cpu, PERCENT, 5, 0, 100,                                                          \
       "Percent of one CPU core that the whole process may use for br and zstd; 0: neither is made")
+
+#define CONF_ESI_TABLE(X)                                                                          \
+    X(depth, COUNT, 5, 1, 16, "How deep includes may lie in included bodies: 1: in the page alone")  \
+    X(includes, COUNT, 64, 1, 1024, "Includes for one request of a client, at all depths")         \
+    X(timeout, MS, 30 * CONF_S, 1, CONF_D,                                                         \
+      "Time for all of them, from the page's head on; what has not begun by then is left out")     \
+    X(bytes, BYTES, 64 * CONF_MI, 1, 1024 * CONF_MI, "Bytes of all included bodies together")
 
 #define CONF_ADMIN_TABLE(X)                                                                        \
     X(address, LISTEN, "unix:/run/tarn/admin.sock", 0, 4000,                                       \
@@ -417,6 +427,9 @@
       "object is stored: a client that does not accept gzip gets it decompressed. For what may "   \
       "be stored backends are asked with Accept-Encoding: gzip; what they compress is stored as "  \
       "it arrives. Default: off; `compress: {}` is on, with the defaults.")                        \
+    X(esi, CONF_ESI_TABLE,                                                                         \
+      "Limits of Edge Side Includes, which a route (esi: on) or a policy (beresp.do_esi) turns on. " \
+      "An include beyond them is left out.")                                                       \
     X(tables, CONF_TABLES_TABLE,                                                                   \
       "A map of names to tables in shared memory, which policies read with tarn.table_contains "   \
       "and "                                                                                       \

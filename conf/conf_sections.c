@@ -58,6 +58,9 @@ static const struct conf_key keys_negative_cache[] = {CONF_NEGATIVE_TABLE(KEY_RO
 #define KEY_OWNER struct conf_compress
 static const struct conf_key keys_compress[] = {CONF_COMPRESS_TABLE(KEY_ROW)};
 #undef KEY_OWNER
+#define KEY_OWNER struct conf_esi
+static const struct conf_key keys_esi[] = {CONF_ESI_TABLE(KEY_ROW)};
+#undef KEY_OWNER
 #define KEY_OWNER struct conf_table
 static const struct conf_key keys_tables[] = {CONF_TABLES_TABLE(KEY_ROW)};
 #undef KEY_OWNER
@@ -639,6 +642,14 @@ conf_read_compress(struct conf_cx *cx, const struct ynode *n)
         conf_compress_read(cx, n);
 }
 
+static void
+conf_read_esi(struct conf_cx *cx, const struct ynode *n)
+{
+    conf_keys_default(keys_esi, ARRAY_LEN(keys_esi), &cx->conf->esi);
+    if (n != NULL)
+        conf_keys_read(cx, conf_section_find("esi"), n, "section 'esi'", &cx->conf->esi);
+}
+
 /* Two names for the same files would be one table. */
 static void
 conf_table_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
@@ -753,7 +764,7 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
         conf_fail(cx, key,
             "unknown section '%s'; there are: listen, workers, trusted_proxies, storage, probes, "
             "backends, directors, routes, limits, include, vcl, index, negative_cache, compress, "
-            "tables, admin, parameters",
+            "esi, tables, admin, parameters",
             quote);
 }
 
@@ -846,6 +857,8 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
     cx->conf->default_backend = conf_find_default(cx->conf);
     conf_routes_finish(cx, root);
     conf_compress_finish(cx->conf);
+    for (unsigned i = 0; i < cx->conf->nroutes; i++)
+        cx->conf->has_esi = cx->conf->has_esi || cx->conf->routes[i].esi != 0;
     conf_default_check(cx, root);
     /* Last: a size that is too large is judged only where all else is right. */
     conf_memory_check(cx, ynode_get(root, "storage"));

@@ -70,6 +70,13 @@
     X(compress, recode_us, COUNTER, "Time of a processor for these, in microseconds")              \
     X(compress, barren, COUNTER, "Bodies that did not become shorter, or were too large for it")   \
     X(compress, saved_bytes, COUNTER, "Bytes not sent, since clients got a shorter form")          \
+    X(esi, parsed, COUNTER, "Bodies parsed for ESI while they came")                               \
+    X(esi, malformed, COUNTER, "Elements of them that were malformed, and dropped")                \
+    X(esi, pages, COUNTER, "Responses put together of a page and its includes")                    \
+    X(esi, includes, COUNTER, "Includes of them that were requested")                              \
+    X(esi, refused, COUNTER, "Includes that were not: too deep, too many, or no URL")              \
+    X(esi, failed, COUNTER, "Includes without a usable response, alt and all")                     \
+    X(esi, bytes, COUNTER, "Bytes of included bodies")                                             \
     X(fetch, total, COUNTER, "Fetches started")                                                    \
     X(fetch, failed, COUNTER, "Fetches that got no usable response")                               \
     X(fetch, retried, COUNTER, "Attempts of a fetch after its first")                              \
