@@ -152,8 +152,8 @@ rep_take_stored(struct rep_reader *rd, struct lease_batch *b, bool lent, struct 
 int
 rep_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter *wait)
 {
-    if (__builtin_expect(rd->unpack != NULL, 0))
-        return rep_unpack_take(rd, b, lent, wait);
+    if (__builtin_expect(rd->filter != NULL, 0))
+        return rd->filter->take(rd, b, lent, wait);
     return rep_take_stored(rd, b, lent, wait);
 }
 
@@ -167,8 +167,8 @@ rep_return_stored(struct rep_reader *rd, const struct lease_returns *back)
 void
 rep_return(struct rep_reader *rd, const struct lease_returns *back)
 {
-    if (__builtin_expect(rd->unpack != NULL, 0))
-        rep_unpack_return(rd, back);
+    if (__builtin_expect(rd->filter != NULL, 0))
+        rd->filter->give_back(rd, back);
     else
         rep_return_stored(rd, back);
 }
@@ -191,11 +191,19 @@ rep_tend(struct rep_reader *rd, bool needs)
     }
 }
 
+bool
+rep_may_forget(const struct rep_reader *rd)
+{
+    return rd->filter == NULL || !rd->filter->busy;
+}
+
 void
 rep_forget(struct rep_reader *rd)
 {
+    bool ended = rd->filter == NULL || rd->filter->end(rd);
+
     /* Called when nothing is leased: the iterator may end at once. */
-    rep_unpack_end(rd);
+    tassert(ended);
     if (rd->reading)
         lease_fini(&rd->it);
     rd->reading = rd->part_ended = rd->over = false;
@@ -206,12 +214,13 @@ rep_forget(struct rep_reader *rd)
 bool
 rep_close(struct rep_reader *rd, const struct lease_returns *back, struct waiter *wait)
 {
-    bool unpacks = rd->unpack != NULL;
+    bool filtered = rd->filter != NULL;
 
-    rep_unpack_end(rd);
+    if (filtered && !rd->filter->end(rd))
+        return false;
     if (!rd->reading)
         return true;
-    if (!unpacks) /* else the leases were of rooms, which went with it */
+    if (!filtered) /* else the leases were its own */
         rep_return_stored(rd, back);
     if (waiter_state(wait) == WAITER_ARMED)
         lease_cancel(&rd->it);

@@ -20,14 +20,14 @@
 
 struct codec;
 struct rep_rest;
-struct rep_unpack;
+struct rep_filter;
 struct usage;
 
 struct rep_reader {
     struct entry *entry; /* the owner keeps it; NULL: `body` alone, which the owner has set */
     struct stobj *body;  /* that is being read; borrowed from the entry or the rest */
-    struct rep_unpack
-        *unpack;           /* its bytes are unpacked on their way; NULL: they are read as stored */
+    struct rep_filter
+        *filter; /* makes other bytes of them on their way; NULL: they are read as stored */
     struct rep_rest *rest; /* what was missing when the window moved on; NULL: nothing */
     uint64_t pos;          /* of the representation: what is leased next */
     uint64_t end;          /* of what is asked for; LEASE_TO_END: all there will be */
@@ -77,7 +77,7 @@ rep_seek(struct rep_reader *rd, uint64_t first, uint64_t end)
 static inline bool
 rep_borrow(struct rep_reader *rd, struct slice *run)
 {
-    tassert_slow(rd->unpack == NULL); /* then the length is not known, and there is no run of it */
+    tassert_slow(rd->filter == NULL); /* then the length is not known, and there is no run of it */
     if (__builtin_expect(rd->entry != NULL, 1)) {
         if (__builtin_expect(rd->entry->partial, 0))
             return false;
@@ -108,6 +108,8 @@ rep_goes_on(const struct rep_reader *rd)
 /* Where it goes on this reader is waited for, as long as it moves on here; or not, if it `needs` nothing of
  * that. */
 void rep_tend(struct rep_reader *rd, bool needs);
+/* May it be forgotten?  Else it has to be closed. */
+bool rep_may_forget(const struct rep_reader *rd);
 /* Nothing has been read of it: back to zeros, but for its standing at the entry. */
 void rep_forget(struct rep_reader *rd);
 /* Gives back every lease, and stops waiting for one.  False: `wait` is pending still, call again. */
@@ -115,14 +117,8 @@ bool rep_close(struct rep_reader *rd, const struct lease_returns *back, struct w
 
 /* rep_unpack.c: from the first byte on, before anything is read.  Takes the codec; TERR_NOMEM: it is not taken. */
 int rep_unpack(struct rep_reader *rd, struct codec *codec, struct usage *u);
-/* As rep_take() and rep_return(), of the unpacked bytes. */
-int rep_unpack_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter *wait);
-void rep_unpack_return(struct rep_reader *rd, const struct lease_returns *back);
 /* It ended because the stored body is not what its coding says. */
 bool rep_unpack_is_broken(const struct rep_reader *rd);
-/* What was leased of the body goes back, and the codec: before the reader is closed or forgotten. */
-void rep_unpack_end(struct rep_reader *rd);
-
 /* req_rest.c: the body of the rest, and where it begins in the whole.  0, TERR_AGAIN: `wait` is armed;
  * TERR_CLOSED: what came does not fit. */
 int rep_rest_body(

@@ -15,6 +15,7 @@ enum {
 };
 
 struct rep_unpack {
+    struct rep_filter filter;
     struct codec *codec; /* NULL: everything was unpacked */
     struct usage *usage;
     struct lease_extent in; /* of the stored body, leased; len 0: none */
@@ -27,25 +28,17 @@ struct rep_unpack {
     char *room[UNPACK_ROOMS]; /* from the first use on */
 };
 
-int
-rep_unpack(struct rep_reader *rd, struct codec *codec, struct usage *u)
+static inline struct rep_unpack *
+unpack_of(const struct rep_reader *rd)
 {
-    struct rep_unpack *un = usage_calloc(u, USAGE_REQUEST, sizeof(*un));
-
-    tassert(rd->unpack == NULL && !rd->reading);
-    if (un == NULL)
-        return TERR_NOMEM;
-    un->codec = codec;
-    un->usage = u;
-    rd->unpack = un;
-    return 0;
+    return container_of(rd->filter, struct rep_unpack, filter);
 }
 
 /* The extent that was unpacked goes back. */
 static void
 unpack_give(struct rep_reader *rd)
 {
-    struct rep_unpack *un = rd->unpack;
+    struct rep_unpack *un = unpack_of(rd);
     const struct lease_returns back = {.ids = &un->in.id, .n = 1};
 
     tassert(un->in.len == 0 || rd->reading);
@@ -54,25 +47,24 @@ unpack_give(struct rep_reader *rd)
     un->in.len = 0;
 }
 
-void
-rep_unpack_end(struct rep_reader *rd)
+static bool
+unpack_end(struct rep_reader *rd)
 {
-    struct rep_unpack *un = rd->unpack;
+    struct rep_unpack *un = unpack_of(rd);
 
-    if (un == NULL)
-        return;
     unpack_give(rd);
     codec_free(&un->codec);
     for (unsigned i = 0; i < UNPACK_ROOMS; i++)
         usage_free(un->usage, USAGE_REQUEST, un->room[i]);
-    rd->unpack = NULL;
+    rd->filter = NULL;
     usage_free(un->usage, USAGE_REQUEST, un);
+    return true;
 }
 
-void
-rep_unpack_return(struct rep_reader *rd, const struct lease_returns *back)
+static void
+unpack_return(struct rep_reader *rd, const struct lease_returns *back)
 {
-    struct rep_unpack *un = rd->unpack;
+    struct rep_unpack *un = unpack_of(rd);
 
     for (unsigned i = 0; i < back->n; i++) {
         uint64_t n = back->ids[i] >> 3;
@@ -88,7 +80,7 @@ rep_unpack_return(struct rep_reader *rd, const struct lease_returns *back)
 static int
 unpack_feed(struct rep_reader *rd, struct waiter *wait)
 {
-    struct rep_unpack *un = rd->unpack;
+    struct rep_unpack *un = unpack_of(rd);
     struct lease_batch b = {.extents = &un->in, .n = 0, .max = 1};
     int n;
 
@@ -135,7 +127,7 @@ unpack_piece(struct rep_unpack *un, struct span *out, size_t *left)
 static int
 unpack_fill(struct rep_reader *rd, struct waiter *wait, char *room)
 {
-    struct rep_unpack *un = rd->unpack;
+    struct rep_unpack *un = unpack_of(rd);
     struct span out = {room, UNPACK_ROOM};
     int said = CODEC_WANTS_INPUT;
     size_t left = UNPACK_PIECE;
@@ -191,10 +183,10 @@ unpack_is_stuck(const struct rep_unpack *un)
 }
 
 /* `wait` is armed by the stored body's lease alone: where no room is free, leases are out. */
-int
-rep_unpack_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter *wait)
+static int
+unpack_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter *wait)
 {
-    struct rep_unpack *un = rd->unpack;
+    struct rep_unpack *un = unpack_of(rd);
     unsigned had = b->n, i;
     char *room = NULL;
 
@@ -221,8 +213,28 @@ rep_unpack_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct 
     return un->err == 0 ? TERR_AGAIN : TERR_CLOSED;
 }
 
+int
+rep_unpack(struct rep_reader *rd, struct codec *codec, struct usage *u)
+{
+    struct rep_unpack *un = usage_calloc(u, USAGE_REQUEST, sizeof(*un));
+
+    tassert(rd->filter == NULL && !rd->reading);
+    if (un == NULL)
+        return TERR_NOMEM;
+    un->codec = codec;
+    un->usage = u;
+    un->filter = (struct rep_filter){unpack_take, unpack_return, unpack_end, false};
+    rd->filter = &un->filter;
+    return 0;
+}
+
 bool
 rep_unpack_is_broken(const struct rep_reader *rd)
 {
-    return rd->unpack != NULL && (rd->unpack->err == TERR_FRAMING || rd->unpack->err == TERR_LIMIT);
+    const struct rep_unpack *un;
+
+    if (rd->filter == NULL || rd->filter->take != unpack_take)
+        return false;
+    un = unpack_of(rd);
+    return un->err == TERR_FRAMING || un->err == TERR_LIMIT;
 }

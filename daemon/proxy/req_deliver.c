@@ -399,7 +399,7 @@ req_look_again(struct req *r)
 static __attribute__((noinline, cold)) enum req_next
 req_deliver_nothing(struct req *r)
 {
-    if (r->entry == NULL || r->nleased > 0 || waiter_pending(&r->wait))
+    if (r->entry == NULL || r->nleased > 0 || waiter_pending(&r->wait) || !rep_may_forget(&r->rep))
         return req_cut(r);
     req_note_broken(r);
     rep_forget(&r->rep);
@@ -545,7 +545,7 @@ req_end_delivery(struct req *r)
     uint64_t ids[LIMIT_LEASES];
     struct lease_returns back = {.ids = ids};
 
-    if (!r->rep.reading && r->rep.unpack == NULL)
+    if (!r->rep.reading && r->rep.filter == NULL)
         return true;
     if (r->cut && !r->x->gone)
         return false; /* what is leased is still being sent */

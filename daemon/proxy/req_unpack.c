@@ -45,7 +45,7 @@ req_begin_unpacked(struct req *r)
     const struct http_message *sent = req_response(r);
     struct http_message *m;
 
-    tassert(r->entry != NULL && !r->head_sent && r->rep.unpack == NULL);
+    tassert(r->entry != NULL && !r->head_sent && r->rep.filter == NULL);
     if (sent == NULL)
         return TERR_NOMEM;
     if (!req_entry_is_packed(r->entry))
@@ -87,7 +87,7 @@ req_begin_form(struct req *r)
 enum req_next
 req_refuse_unpack(struct req *r)
 {
-    tassert(!r->head_sent && r->rep.unpack == NULL);
+    tassert(!r->head_sent && r->rep.filter == NULL);
     counter_add(r->proxy->counters, COUNTER_compress_refused, 1);
     rep_forget(&r->rep);
     r->begun = r->unpacks = false;
