@@ -95,6 +95,7 @@ struct cache_response {
     uint8_t status_prefix;          /* of 1404 the 1 */
     bool length_in_head, partial;
     bool windowed; /* to be found while it streams, not kept */
+    bool esi;      /* its body is a stream of records (daemon/esi/esi_record.h) */
     /* With a policy, as Varnish: what never was fresh leaves what is fresh in its place, and has grace
      * only if it said itself for how long it would be fresh, and came when that was over. */
     bool for_policy, was_fresh;

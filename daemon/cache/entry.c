@@ -191,8 +191,9 @@ entry_set_block(struct entry *e, const struct cache_response *r)
     struct slice key = entry_split_key(r->key_text, &scheme);
     struct entry_rare rare = {.xid = r->xid,
         .hidden = (uint16_t)entry_hidden_bytes(r),
-        .status_prefix = r->status_prefix};
-    bool has_rare = rare.xid != 0 || rare.hidden > 0 || rare.status_prefix > 0;
+        .status_prefix = r->status_prefix,
+        .esi = r->esi};
+    bool has_rare = rare.xid != 0 || rare.hidden > 0 || rare.status_prefix > 0 || rare.esi;
     size_t len = head + r->vary.len + key.len + (has_rare ? sizeof(rare) : 0) + table;
     struct entry_block *b;
 

@@ -122,6 +122,7 @@ struct entry_rare {
     uint64_t xid;    /* http_x_varnish: of the request that it was fetched for; 0: not known */
     uint16_t hidden; /* bytes of the head that are not for clients: these fields come last */
     uint8_t status_prefix; /* of 1404 the 1: a policy's, for policies alone */
+    bool esi; /* its body is a stream of records (daemon/esi/esi_record.h), of unknown length */
 };
 /* Of an entry without one: all is empty. */
 extern const struct entry_block entry_no_block;
@@ -330,6 +331,13 @@ static inline unsigned
 entry_status(const struct entry *e)
 {
     return e->block->status;
+}
+
+/* Is it processed by ESI?  Its stored body is no body that a client may have. */
+static inline bool
+entry_is_esi(const struct entry *e)
+{
+    return entry_rare(e->block).esi;
 }
 
 /* As the policy set it: 1404 is sent as 404. */

@@ -26,6 +26,7 @@ struct stream;
 enum conn_protocol {
     CONN_HTTP1,
     CONN_HTTP2,
+    CONN_NONE, /* ids of requests that no client sent */
 };
 
 enum {

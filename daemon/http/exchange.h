@@ -86,6 +86,14 @@ struct exchange_ops {
     void (*release)(struct exchange *x);
 };
 
+/* Where the response to a request belongs that no client sent: within another one's (ESI).  All of them outlive
+ * it. */
+struct exchange_place {
+    const struct exchange *parent, *top; /* the request that it is for; the client's */
+    unsigned level;                      /* from 1 */
+    void *tree; /* of all requests for the client's; the parent's answerer's */
+};
+
 struct exchange {
     const struct exchange_ops *ops;
     struct task *task; /* the answerer's; set by it in start */
@@ -108,7 +116,8 @@ struct exchange {
     enum http_scheme scheme; /* the client's: its connection's, or what a trusted proxy says */
     uint64_t xid;            /* the request id */
     uint64_t start_us;       /* monotonic, when its turn came after the first byte */
-    const struct conn_facts *conn; /* its connection's, or those that a trusted proxy says */
+    const struct conn_facts *conn;      /* its connection's, or those that a trusted proxy says */
+    const struct exchange_place *place; /* NULL: a client sent it */
 
     /* Facts, changed by the protocol. */
     uint64_t sent; /* body bytes that will never be read again */

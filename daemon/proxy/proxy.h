@@ -118,6 +118,7 @@ struct proxy {
     struct proxy_absent last_absent;
     struct recoder *recoder; /* the process's, borrowed; NULL: there is none */
     struct recode recode;
+    uint64_t next_xid; /* of an include; 0: there was none */
     struct codec_pool
         *codecs; /* from the first body that is packed or unpacked on; NULL: none was */
     char key_text[HTTP_AUTHORITY_MAX + 8 + LIMIT_HEAD_BYTES]; /* of the lookup under way */
@@ -158,6 +159,9 @@ void req_start(void *ctx, struct exchange *x);
 void req_start_checked(void *ctx, struct exchange *x);
 /* The same where routes have actions, too. */
 void req_start_ruled(void *ctx, struct exchange *x);
+/* An include's, which has an exchange of its own (rep_esi.h). */
+void req_start_include(struct proxy *p, struct exchange *x);
+uint64_t esi_next_xid(struct proxy *p);
 /* The one of the three that this configuration needs.  `early`: connections with early data have come. */
 exchange_start_f *req_start_of(const struct conf *conf, bool early);
 

@@ -97,6 +97,21 @@ req_entry_form(struct req *r)
     return form.len > 0 ? cache_keep_form(r->entry, of, form) : slice_of(NULL, 0);
 }
 
+/* Of a body that came without a length. */
+static __attribute__((noinline)) int
+req_begin_unsized(struct req *r)
+{
+    const struct entry *e = r->entry;
+
+    if (entry_is_esi(e))
+        return req_begin_esi(r);
+    /* It is whole by now, so the client is told one: to HTTP/1.0 the end would else be that of the
+     * connection. */
+    if (!e->partial && stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
+        r->resp.length = stobj_len(entry_part(e, 0).body);
+    return 0;
+}
+
 /* From the entry: what the exchange needs to know of the response.  TERR_CLOSED: it has been given
  * up. */
 static int
@@ -123,11 +138,8 @@ req_begin_entry(struct req *r)
     r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304;
     if (!rep_begin(&r->rep, e, r->attempt.leader))
         return TERR_CLOSED;
-    /* It came without a length and is whole by now, so the client is told one: to HTTP/1.0 the end
-     * would else be that of the connection. */
-    if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
-        stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
-        r->resp.length = stobj_len(entry_part(e, 0).body);
+    if (r->resp.length == STOBJ_SIZE_UNKNOWN && req_begin_unsized(r) != 0)
+        return TERR_NOMEM;
     if (__builtin_expect(e->block->vary_len > 0, 0)) {
         int err = req_begin_form(r);
 

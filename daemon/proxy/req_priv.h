@@ -6,6 +6,7 @@
 #include "daemon/http/range.h"
 #include "daemon/policy/policy.h"
 #include "daemon/proxy/fetch.h"
+#include "daemon/proxy/rep_esi.h"
 #include "daemon/proxy/rep_reader.h"
 
 enum req_state {
@@ -61,6 +62,7 @@ struct req_policy {
     bool delivered : 1;                   /* vcl_deliver has been run */
     bool body_keeping : 1, body_kept : 1; /* the request's body can be sent again */
     bool close;                           /* the connection ends after this */
+    bool esi_off : 1;                     /* req.esi, or resp.do_esi, is false */
     bool piped : 1;                       /* return(pipe) */
     bool hinted : 1;                      /* req.backend_hint was set */
     bool no_length : 1;                   /* Content-Length was taken out of `message` */
@@ -330,6 +332,12 @@ const struct conf_route *req_route(const struct req *r, unsigned *number);
 bool req_route_pipes(const struct req *r);
 /* What its route says of compression. */
 enum conf_compress_extent req_compress(const struct req *r);
+
+/* req_esi.c: a page that is put together, and the requests for its parts. */
+/* The response that is begun is such a page.  0 or TERR_NOMEM. */
+int req_begin_esi(struct req *r);
+/* What its route says. */
+bool req_esi(const struct req *r);
 
 /* req_unpack.c */
 /* The response that is begun, of an entry that varies: if it is packed, and this client does not take gzip, it

@@ -43,7 +43,7 @@ req_rest_start(struct req *r)
         return TERR_CLOSED;
     /* Of several ranges one position does not say what is missing. */
     if (r->head->method != HTTP_M_GET || r->nsegments != 1 || entry_status(r->entry) != 200 ||
-        req_make_key(r) != 0)
+        entry_is_esi(r->entry) || req_make_key(r) != 0)
         return TERR_CLOSED;
     rest = arena_alloc(&r->x->arena, sizeof(*rest));
     if (rest == NULL)

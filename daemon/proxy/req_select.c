@@ -182,6 +182,8 @@ req_select(struct req *r)
 
     if (stored == NULL)
         return TERR_NOMEM;
+    if (entry_is_esi(r->entry)) /* of one page many may be made: it has no version, and no parts */
+        return 0;
     validators_of(stored, r->proxy->loop->clock.wall_ms / 1000, &v);
     /* First: a client that has this version needs no range of it. */
     if (cond_not_modified(req, &v))
