@@ -302,6 +302,26 @@ derive_sized(
     return derive_coded(stored, &how, a, out);
 }
 
+int
+derive_assembled(const struct http_message *page, struct arena *a, struct http_message *out)
+{
+    struct message_out o;
+    int err = message_out_begin(
+        &o, out, a, page->reason_len + message_lines_bytes(page), page->nfields + 1u);
+
+    if (err != 0)
+        return err;
+    message_out_status(&o, page->status, http_reason_of(page));
+    for (unsigned i = 0; i < page->nfields; i++) {
+        const struct http_field *f = &page->fields[i];
+
+        if (f->id != HTTP_F_CONTENT_LENGTH && f->id != HTTP_F_CONTENT_ENCODING &&
+            !derive_is_sum(page, f) && !derive_name_is(page, f, SLICE_LIT("Accept-Ranges")))
+            message_out_copy(&o, page, f);
+    }
+    return message_out_end(&o);
+}
+
 /* Freshness is the resource's, not this refusal's: a cache behind us would keep a 416 for as
  * long as the page (RFC 9111 3 stores any final status that is explicitly fresh). */
 static bool

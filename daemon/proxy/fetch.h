@@ -53,6 +53,7 @@ struct fetch_spec {
     struct backend_snapshot *snapshot;  /* borrowed for the call; NULL: no route has a say */
     const struct conf_route *route;     /* in it */
     enum conf_compress_extent compress; /* of the request's route */
+    bool esi;                           /* likewise */
     bool hitmiss, hitpass;              /* a marker was found */
     int64_t connect_ms;                 /* bereq.connect_timeout as vcl_pipe set it; 0: not said */
     struct director *backend;           /* borrowed for the call */

@@ -157,6 +157,7 @@ fetch_revalidated(
         .origin_status = head->status,
         .length_in_head = f->old->length_in_head,
         .partial = f->old->partial,
+        .esi = entry_is_esi(f->old),
         .body_len = entry_body_len(f->old),
         .received_ms = f->attempt.came_ms,
         .xid = fetch_stored_xid(f),
@@ -182,6 +183,12 @@ fetch_revalidated(
     if (f->vcl != NULL) {
         r.status = merged.status;
         r.status_prefix = f->vcl->at.status_prefix;
+    }
+    if (err == 0 && r.esi) {
+        struct http_message page;
+
+        err = derive_assembled(&merged, &f->arena, &page);
+        merged = page;
     }
     r.length_in_head = http_has(&merged, HTTP_F_CONTENT_LENGTH); /* not with return(beresp) */
     r.head = merged;

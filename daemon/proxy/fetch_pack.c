@@ -35,8 +35,8 @@ struct fetch_pack {
 const struct slice fetch_gzip = {"gzip", 4};
 
 /* RFC 9110 8.4.1.3: it has two names. */
-static bool
-pack_is_gzip(const struct http_message *head)
+bool
+fetch_head_is_gzip(const struct http_message *head)
 {
     struct slice coding = http_get_one(head, HTTP_F_CONTENT_ENCODING);
 
@@ -49,9 +49,9 @@ pack_is_gzip(const struct http_message *head)
 bool
 fetch_is_form(const struct fetch *f, const struct http_message *head)
 {
-    tassert(f->pack == NULL || f->forms);
+    tassert(f->pack == NULL || f->forms || f->esi != NULL);
     return f->forms && (!http_has(head, HTTP_F_CONTENT_ENCODING) ||
-                           (head->status != 206 && pack_is_gzip(head)));
+                           (head->status != 206 && fetch_head_is_gzip(head)));
 }
 
 /* Does it show, or may it, what is for one client alone?  The length of a packed page that repeats a part of
@@ -117,11 +117,15 @@ pack_wants(struct fetch *f, const struct http_message *head, enum fetch_readers 
     bool packed = http_has(head, HTTP_F_CONTENT_ENCODING);
 
     *kind = CODEC_GZIP;
+    if (fetch_esi_wants(f, head, &packed)) {
+        *kind = packed ? CODEC_GUNZIP : CODEC_KINDS;
+        return true;
+    }
     if (f->vcl == NULL)
         return fetch_pack_by_file(f, head, readers);
     if (head->status == 206 || fetch_exchange(f)->body_length == 0)
         return false;
-    if (f->vcl->at.gunzip && pack_is_gzip(head)) {
+    if (f->vcl->at.gunzip && fetch_head_is_gzip(head)) {
         *kind = CODEC_GUNZIP;
         return true;
     }
@@ -137,6 +141,7 @@ fetch_pack_open(struct fetch *f, const struct http_message *head, enum fetch_rea
     struct proxy *p = f->proxy;
     struct fetch_pack *pack;
     enum codec_kind kind;
+    bool esi = fetch_esi_wants(f, head, NULL);
 
     tassert(f->body == NULL); /* nothing was published of it */
     if (f->pack != NULL)
@@ -148,10 +153,14 @@ fetch_pack_open(struct fetch *f, const struct http_message *head, enum fetch_rea
         return false;
     *pack = (struct fetch_pack){.flow = CODEC_GOES_ON};
     pack->coding = kind == CODEC_GZIP ? fetch_gzip : slice_of("", 0);
-    pack->codec = proxy_codec(p, kind, (unsigned)conf->states);
+    if (kind != CODEC_KINDS)
+        pack->codec = proxy_codec(p, kind, esi ? UINT_MAX : (unsigned)conf->states);
     pack->room = usage_alloc(&p->loop->usage, USAGE_REQUEST, PACK_ROOM);
     f->pack = pack;
-    if (pack->codec != NULL && pack->room != NULL) {
+    if (esi && pack->room != NULL && (pack->codec != NULL || kind == CODEC_KINDS) &&
+        fetch_esi_open(f, kind == CODEC_GUNZIP) == 0)
+        return true;
+    if (!esi && pack->codec != NULL && pack->room != NULL) {
         f->forms = true; /* it answers every Accept-Encoding, whatever was asked for */
         counter_add(p->counters, COUNTER_compress_fetches, 1);
         return true;
@@ -175,6 +184,7 @@ fetch_pack_close(struct fetch *f)
     if (pack == NULL)
         return;
     codec_free(&pack->codec);
+    fetch_esi_close(f);
     usage_free(&f->proxy->loop->usage, USAGE_REQUEST, pack->room);
     f->pack = NULL;
 }
@@ -205,18 +215,20 @@ pack_write(struct fetch *f)
     int err = fetch_room(f, &room), said;
     size_t n;
 
-    tassert(pack != NULL && pack->codec != NULL);
+    tassert(pack != NULL && (pack->codec != NULL || f->esi != NULL));
     if (err != 0)
         return err;
     out = room;
-    said = codec_run(pack->codec, &pack->in, &out, pack->flow);
+    said = f->esi != NULL ? fetch_esi_run(f, pack->codec, &pack->in, &out, pack->flow)
+                          : codec_run(pack->codec, &pack->in, &out, pack->flow);
     if (said < 0)
         return said;
     n = (size_t)(out.ptr - room.ptr);
     tassert(n + out.len == room.len && n <= INT_MAX);
     if (n > 0)
         fetch_stored(f, n);
-    counter_add(f->proxy->counters, COUNTER_compress_out_bytes, n);
+    if (f->esi == NULL)
+        counter_add(f->proxy->counters, COUNTER_compress_out_bytes, n);
     pack->due = said == CODEC_WANTS_ROOM;
     return (int)n;
 }
@@ -226,7 +238,7 @@ static bool
 pack_is_empty(const struct fetch_pack *pack)
 {
     return pack->flow == CODEC_ENDS && pack->coding.len == 0 && pack->in.len == 0 &&
-           codec_in(pack->codec) == 0;
+           pack->codec != NULL && codec_in(pack->codec) == 0;
 }
 
 /* The output that is due, and where that leads.  FETCH_MORE: the state changed; *went: go on here. */
@@ -286,7 +298,8 @@ pack_read(struct fetch *f, size_t *got)
         pack->in = slice_of(pack->room, (size_t)n);
         *got = (size_t)n;
         counter_add(f->proxy->counters, COUNTER_fetch_bytes, *got);
-        counter_add(f->proxy->counters, COUNTER_compress_in_bytes, *got);
+        if (f->esi == NULL)
+            counter_add(f->proxy->counters, COUNTER_compress_in_bytes, *got);
         fetch_deadline(f, fetch_between_bytes_ms(f));
     }
     return pack_go_on(f, &went);

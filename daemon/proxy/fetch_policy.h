@@ -37,6 +37,7 @@ struct fetch_policy_attempt {
     bool by_builtin;   /* vcl_backend_response ended in builtin.vcl, which keeps it out */
     bool whole;        /* beresp.do_stream is false */
     bool gzip, gunzip; /* beresp.do_gzip, beresp.do_gunzip */
+    bool esi;          /* beresp.do_esi; begins with the route's */
     bool gzip_said;    /* the former is the policy's, and no more what `compress` says */
     bool was_304;
     bool ttl_said; /* beresp.ttl was */

@@ -133,7 +133,9 @@ struct fetch {
     struct http_message stored; /* its head, in place */
     struct validators have;     /* its */
     struct fetch_pack *pack;    /* in the arena: the body is packed; NULL: it is not */
+    struct fetch_esi *esi;      /* with `pack`: the body is parsed for ESI; on the heap */
     enum conf_compress_extent compress;
+    bool by_esi;      /* its route is processed by ESI */
     bool forms;       /* what is stored of it shall answer every Accept-Encoding */
     bool conditional; /* asked whether it has changed */
     bool joining;     /* asked for what it lacks */
@@ -202,6 +204,7 @@ int64_t fetch_between_bytes_ms(const struct fetch *f);
 
 /* fetch_pack.c: bodies that are packed on their way. */
 extern const struct slice fetch_gzip;
+bool fetch_head_is_gzip(const struct http_message *head); /* one coding, and it is gzip */
 /* May what is stored of it answer every Accept-Encoding? */
 bool fetch_is_form(const struct fetch *f, const struct http_message *head);
 enum fetch_readers {
@@ -220,6 +223,21 @@ void fetch_pack_close(struct fetch *f); /* again is harmless */
 int fetch_pack_head(struct fetch *f, struct http_message *head);
 /* BODY: one piece.  *got: its bytes; 0: the state changed, or we wait. */
 enum fetch_next fetch_pack_move(struct fetch *f, size_t *got);
+
+/* fetch_esi.c: pages that are parsed for ESI, and stored as records. */
+/* Shall it be?  *packed: it has to be unpacked first. */
+bool fetch_esi_wants(const struct fetch *f, const struct http_message *head, bool *packed);
+/* f->esi is there until fetch_esi_close().  0 or TERR_NOMEM. */
+int fetch_esi_open(struct fetch *f, bool packed);
+void fetch_esi_close(struct fetch *f); /* again is harmless */
+/* As codec_run(), through `codec` first if there is one. */
+int fetch_esi_run(
+    struct fetch *f, struct codec *codec, struct slice *in, struct span *out, enum codec_flow flow);
+/* r->head, which is written: without what is true of the page alone, if `head` is that of such a page.  0 or
+ * TERR_*. */
+int fetch_esi_head(struct fetch *f, const struct http_message *head, struct cache_response *r);
+/* Validators go behind the other fields, and are not sent.  0 or TERR_NOMEM. */
+int fetch_esi_hide(struct fetch *f, struct cache_response *r);
 
 /* fetch_start.c */
 void fetch_free(struct fetch *f);

@@ -96,7 +96,9 @@ fetch_write_head(
         how.length = x->content_length;
     r->hides_fields = false;
     err = forward_response(head, &how, &f->arena, &r->head);
-    return err == 0 && fetch_is_form(f, head) ? fetch_pack_head(f, &r->head) : err;
+    if (err == 0 && fetch_is_form(f, head))
+        err = fetch_pack_head(f, &r->head);
+    return err == 0 ? fetch_esi_head(f, head, r) : err;
 }
 
 /* In bytes, or STOBJ_SIZE_UNKNOWN until the end of the body tells. */
@@ -274,7 +276,7 @@ fetch_publish_held(struct fetch *f)
 
     tassert(f->body != NULL && held != NULL);
     /* The body is whole by now, so its length is known even if no field announced it. */
-    if (held->response.body_len == STOBJ_SIZE_UNKNOWN)
+    if (held->response.body_len == STOBJ_SIZE_UNKNOWN && !held->response.esi)
         held->response.body_len = stobj_len(f->body);
     if (!held->response.length_in_head && held->response.status == 200) {
         err = fetch_say_length(f, &held->response);
@@ -460,7 +462,7 @@ fetch_can_resume(const struct fetch *f, const struct http_message *head)
 {
     struct validators v;
 
-    if (f->asked != HTTP_M_GET || head->status != 200)
+    if (f->asked != HTTP_M_GET || head->status != 200 || f->esi != NULL)
         return false;
     /* A range of the origin's, which is asked for without a coding, has other bytes than a packed body. */
     if (f->forms && http_has(head, HTTP_F_CONTENT_ENCODING))

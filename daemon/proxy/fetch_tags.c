@@ -43,6 +43,8 @@ fetch_tags(struct fetch *f, struct cache_response *r, bool kept)
 
     if (named && !f->proxy->params.http_tags && fetch_hide_tags(f, r) != 0)
         return TERR_NOMEM;
+    if (r->esi && fetch_esi_hide(f, r) != 0)
+        return TERR_NOMEM;
     /* Clients do not see the fields of a response that is not kept, either: that is why hiding
      * comes first. */
     if (!kept || (tags == NULL && !named))

@@ -89,6 +89,7 @@ req_share_rules(const struct req *r, struct fetch_spec *spec)
     const struct req_rules *rules = req_rules(r);
 
     spec->compress = req_compress(r);
+    spec->esi = req_esi(r);
     if (rules == NULL)
         return;
     /* Borrowed: fetch_init() holds it for as long as the fetch lives. */
