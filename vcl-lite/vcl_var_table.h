@@ -93,8 +93,8 @@ enum vcl_var_flag {
       "its default")                                                                               \
     X(REQ_CAN_GZIP, "req.can_gzip", BOOL, VCL_CLIENT, 0, 0, 0,                                     \
       "Accept-Encoding accepts gzip")                                                              \
-    X(REQ_ESI, "req.esi", BOOL, VCL_CLIENT, VCL_CLIENT, 0, VCL_V40 | VCL_WARNS,                    \
-      "May this request's response be searched for ESI?")                                          \
+    X(REQ_ESI, "req.esi", BOOL, VCL_CLIENT, VCL_CLIENT, 0, VCL_V40,                                \
+      "Is ESI carried out in its response?")                                          \
     X(REQ_ESI_LEVEL, "req.esi_level", INT, VCL_CLIENT, 0, 0, 0,                                    \
       "Depth of ESI includes; 0: a client's request")                                              \
     X(REQ_FILTERS, "req.filters", STRING, VCL_IN(RECV), VCL_IN(RECV), 0, VCL_WARNS,                \
@@ -190,8 +190,8 @@ enum vcl_var_flag {
       "The name of beresp.backend")                                                                \
     X(BERESP_BODY, "beresp.body", BODY, 0, VCL_IN(BACKEND_ERROR), 0, 0,                            \
       "The body of an error page")                                                                 \
-    X(BERESP_DO_ESI, "beresp.do_esi", BOOL, VCL_BERESP, VCL_BERESP, 0, VCL_WARNS,                  \
-      "Search it for ESI")                                                                         \
+    X(BERESP_DO_ESI, "beresp.do_esi", BOOL, VCL_BERESP, VCL_BERESP, 0, 0,                          \
+      "Search it for ESI; until it is set, what the route says")                                                                         \
     X(BERESP_DO_GUNZIP, "beresp.do_gunzip", BOOL, VCL_BERESP, VCL_BERESP, 0, 0,                    \
       "Unpack it before it is stored, if it is gzip")                                                             \
     X(BERESP_DO_GZIP, "beresp.do_gzip", BOOL, VCL_BERESP, VCL_BERESP, 0, 0,                        \
@@ -271,8 +271,8 @@ enum vcl_var_flag {
     X(RESP, "resp", HTTP, VCL_RESP, 0, 0, 0, "The response to the client, for std.rollback()")     \
     X(RESP_BODY, "resp.body", BODY, 0, VCL_IN(SYNTH), 0, 0,                                        \
       "The body of a synthetic response")                                                          \
-    X(RESP_DO_ESI, "resp.do_esi", BOOL, VCL_RESP, VCL_RESP, 0, VCL_V41 | VCL_WARNS,                \
-      "Have ESI carried out")                                                                      \
+    X(RESP_DO_ESI, "resp.do_esi", BOOL, VCL_RESP, VCL_RESP, 0, VCL_V41,                            \
+      "Is ESI carried out in it?")                                                                      \
     X(RESP_FILTERS, "resp.filters", STRING, VCL_RESP, VCL_RESP, 0, VCL_WARNS,                      \
       "Filters of the body that is sent")                                                          \
     X(RESP_HTTP, "resp.http.", HEADER, VCL_RESP, VCL_RESP, VCL_RESP, 0,                            \

@@ -44,6 +44,8 @@ msg_read(struct vcl_run *run, enum vcl_http http)
     struct req *r = msg_ctx(run)->req;
     struct fetch *f = msg_ctx(run)->fetch;
 
+    if (http == VCL_HTTP_REQ_TOP)
+        return req_top(r)->head;
     if (msg_is_req(run, http))
         return r->head;
     switch (http) {
@@ -273,6 +275,8 @@ msg_view_nth_field(
     if (http == VCL_HTTP_REQ || http == VCL_HTTP_REQ_TOP) {
         struct req *r = msg_ctx(run)->req;
 
+        if (http == VCL_HTTP_REQ_TOP)
+            r = req_top(r);
         if (name->id == HTTP_F_X_FORWARDED_FOR && req_edit(r) != 0) /* the copy has it appended */
             return slice_of(NULL, 0);
         /* The authority counts, wherever it stood: in absolute-form the Host field is ignored (RFC

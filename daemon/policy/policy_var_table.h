@@ -45,7 +45,7 @@
     X(REQ_TOP_METHOD, text, msg_view_method(run, VCL_HTTP_REQ_TOP))                                \
     X(REQ_TOP_URL, text, msg_view_url(run, VCL_HTTP_REQ_TOP))                                      \
     X(REQ_TOP_PROTO, text, msg_view_proto(run, VCL_HTTP_REQ_TOP))                                  \
-    X(REQ_TOP_TIME, seconds, vars_req_time(run))                                                   \
+    X(REQ_TOP_TIME, seconds, vars_req_top_time(run))                                                   \
     X(REQ_BACKEND_HINT, pointer, req_backend(r))                                                   \
     X(REQ_CAN_GZIP, number, (http_codings(r->head) & HTTP_TAKES_GZIP) != 0)                        \
     X(REQ_STORAGE, pointer, ctx->proxy->storage)                                                   \
@@ -58,7 +58,8 @@
     X(REQ_IS_HITMISS, number, rp->hitmiss)                                                         \
     X(REQ_IS_HITPASS, number, rp->hitpass)                                                         \
     X(REQ_RESTARTS, number, rp->restarts)                                                          \
-    X(REQ_ESI_LEVEL, number, 0)                                                                    \
+    X(REQ_ESI, number, !rp->esi_off)                                                               \
+    X(REQ_ESI_LEVEL, number, r->x->place != NULL ? r->x->place->level : 0)                                                                    \
     X(REQ_TRACE, number, 0)                                                                        \
     X(REQ_TRANSPORT, text, SLICE_LIT("HTTP/1"))                                                    \
     /* the request to the backend; in vcl_pipe it is the client's */                               \
@@ -94,6 +95,7 @@
     X(BERESP_KEEP, ms, v->at.keep_ms)                                                                 \
     X(BERESP_UNCACHEABLE, number, v->at.uncacheable)                                                  \
     X(BERESP_DO_GZIP, number, v->at.gzip)                                                          \
+    X(BERESP_DO_ESI, number, v->at.esi)                                                            \
     X(BERESP_DO_GUNZIP, number, v->at.gunzip)                                                      \
     X(BERESP_DO_STREAM, number, !v->at.whole)                                                         \
     X(BERESP_WAS_304, number, v->at.was_304)                                                          \
@@ -103,6 +105,7 @@
     X(RESP_STATUS, number, msg_view_status(run, VCL_HTTP_RESP))                                    \
     X(RESP_REASON, made, msg_view_reason(run, VCL_HTTP_RESP))                                      \
     X(RESP_PROTO, text, SLICE_LIT("HTTP/1.1"))                                                     \
+    X(RESP_DO_ESI, number, r->entry != NULL && entry_is_esi(r->entry) && !rp->esi_off)             \
     X(RESP_TIME, seconds, run->now_s)                                                              \
     X(RESP_IS_STREAMING, number,                                                                   \
         r->entry != NULL && stobj_state(entry_part(r->entry, 0).body) == STOBJ_FILLING)            \
@@ -120,7 +123,7 @@
     X(PARAM_DEFAULT_TTL, ms, policy_default_ttl_ms(params))                                        \
     X(PARAM_FIRST_BYTE_TIMEOUT, ms, params->first_byte_timeout)                                    \
     X(PARAM_IDLE_SEND_TIMEOUT, ms, params->idle_send_timeout)                                      \
-    X(PARAM_MAX_ESI_DEPTH, number, 5)                                                              \
+    X(PARAM_MAX_ESI_DEPTH, number, vars_esi_depth(ctx))                                                              \
     X(PARAM_MAX_RESTARTS, number, params->max_restarts)                                            \
     X(PARAM_MAX_RETRIES, number, params->max_retries)                                              \
     X(PARAM_PIPE_TASK_DEADLINE, ms, 0)                                                             \
@@ -131,7 +134,7 @@
     X(PARAM_TRANSIT_BUFFER, number, params->transit_buffer)                                        \
     X(PARAM_UNCACHEABLE_TTL, ms, params->uncacheable_ttl)
 
-/* What is stored, for obj and obj_stale alike.  Nothing is searched for ESI. */
+/* What is stored, for obj and obj_stale alike. */
 #define POLICY_ENTRY_ROWS(X, OF)                                                                   \
     X(OF##_TTL, ms, entry_ttl_left_ms(e, now_ms))                                                  \
     X(OF##_GRACE, ms, entry_grace_ms(e))                                                           \
@@ -144,7 +147,7 @@
     X(OF##_PROTO, text, SLICE_LIT("HTTP/1.1"))                                                     \
     X(OF##_STORAGE, pointer, ctx->proxy->storage)                                                  \
     X(OF##_UNCACHEABLE, number, entry_is_uncacheable(e))                                           \
-    X(OF##_CAN_ESI, number, 0)
+    X(OF##_CAN_ESI, number, entry_is_esi(e))
 #define POLICY_ENTRY_TABLE(X)                                                                      \
     POLICY_ENTRY_ROWS(X, OBJ)                                                                      \
     POLICY_ENTRY_ROWS(X, OBJ_STALE)                                                                \
@@ -160,6 +163,7 @@
     X(REQ_GRACE, vars_set_said_ms(rp, &rp->grace_ms, value))                                       \
     X(REQ_TTL, vars_set_said_ms(rp, &rp->max_age_ms, value))                                       \
     X(REQ_MAX_AGE, vars_set_said_ms(rp, &rp->max_age_ms, value))                                   \
+    X(REQ_ESI, vars_set_esi(rp, value->i != 0))                                                    \
     X(REQ_HASH_ALWAYS_MISS, vars_set_lookup(rp, &rp->always_miss, value))                          \
     X(REQ_HASH_IGNORE_BUSY, vars_set_lookup(rp, &rp->ignore_busy, value))                          \
     X(REQ_HASH_IGNORE_VARY, vars_set_lookup(rp, &rp->ignore_vary, value))                          \
@@ -179,9 +183,11 @@
     X(BERESP_KEEP, vars_set_ms(&v->at.keep_ms, policy_ms(value->r)))                                  \
     X(BERESP_UNCACHEABLE, vars_set_bool(&v->at.uncacheable, v->at.uncacheable || value->i != 0))         \
     X(BERESP_DO_GZIP, vars_set_gzip(v, value->i != 0))                                             \
+    X(BERESP_DO_ESI, vars_set_bool(&v->at.esi, value->i != 0))                                     \
     X(BERESP_DO_GUNZIP, vars_set_bool(&v->at.gunzip, value->i != 0))                               \
     X(BERESP_DO_STREAM, vars_set_bool(&v->at.whole, value->i == 0))                                   \
     X(BERESP_TRANSIT_BUFFER, vars_set_ms(&v->at.transit_bytes, value->i < 0 ? 0 : value->i))          \
+    X(RESP_DO_ESI, vars_set_esi(rp, value->i != 0))                                                \
     X(RESP_STATUS, msg_view_set_status(run, VCL_HTTP_RESP, value->i))                              \
     X(RESP_REASON, msg_view_set_reason(run, VCL_HTTP_RESP, policy_string(value)))
 

@@ -5,6 +5,7 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/http/codings.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/policy/msg_view.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
@@ -47,12 +48,37 @@ vars_secure_text(const char *text)
 
 /* Wall clock, minus what it has taken since its first byte; the loop's clock stands within a turn. */
 static double
+vars_start_time(const struct vcl_run *run, const struct exchange *x)
+{
+    const struct policy_ctx *ctx = run->ctx;
+    int64_t us = (int64_t)(ctx->proxy->loop->clock.mono_us - x->start_us);
+
+    return run->now_s - (us > 0 ? (double)us / 1000000 : 0);
+}
+
+static double
 vars_req_time(const struct vcl_run *run)
 {
     const struct policy_ctx *ctx = run->ctx;
-    int64_t us = (int64_t)(ctx->proxy->loop->clock.mono_us - ctx->req->x->start_us);
 
-    return run->now_s - (us > 0 ? (double)us / 1000000 : 0);
+    return vars_start_time(run, ctx->req->x);
+}
+
+static double
+vars_req_top_time(const struct vcl_run *run)
+{
+    const struct policy_ctx *ctx = run->ctx;
+
+    return vars_start_time(run, req_top(ctx->req)->x);
+}
+
+static int64_t
+vars_esi_depth(const struct policy_ctx *ctx)
+{
+    static const int64_t unsaid = 5; /* vcl_init: there is no worker */
+
+    return ctx->proxy == NULL ? unsaid
+                              : snapshot_conf(registry_snapshot(ctx->proxy->registry))->esi.depth;
 }
 
 /* A timeout of the fetch: as it was set; else the backend's; until one is chosen the parameter's. */
@@ -207,6 +233,13 @@ static int
 vars_set_bool(bool *to, bool yes)
 {
     *to = yes;
+    return 0;
+}
+
+static int
+vars_set_esi(struct req_policy *rp, bool yes)
+{
+    rp->esi_off = !yes;
     return 0;
 }
 

@@ -336,6 +336,13 @@ enum conf_compress_extent req_compress(const struct req *r);
 /* req_esi.c: a page that is put together, and the requests for its parts. */
 /* The response that is begun is such a page.  0 or TERR_NOMEM. */
 int req_begin_esi(struct req *r);
+/* The client's request that it belongs to: itself, or the page that it is included in. */
+static inline struct req *
+req_top(const struct req *r)
+{
+    return r->x->place != NULL ? r->x->place->top->answerer : (struct req *)(uintptr_t)r;
+}
+
 /* What its route says. */
 bool req_esi(const struct req *r);
 
