@@ -303,7 +303,8 @@ derive_sized(
 }
 
 int
-derive_assembled(const struct http_message *page, struct arena *a, struct http_message *out)
+derive_assembled(const struct http_message *page, bool keep_validators, struct arena *a,
+    struct http_message *out)
 {
     struct message_out o;
     int err = message_out_begin(
@@ -315,6 +316,8 @@ derive_assembled(const struct http_message *page, struct arena *a, struct http_m
     for (unsigned i = 0; i < page->nfields; i++) {
         const struct http_field *f = &page->fields[i];
 
+        if (!keep_validators && (f->id == HTTP_F_ETAG || f->id == HTTP_F_LAST_MODIFIED))
+            continue;
         if (f->id != HTTP_F_CONTENT_LENGTH && f->id != HTTP_F_CONTENT_ENCODING &&
             !derive_is_sum(page, f) && !derive_name_is(page, f, SLICE_LIT("Accept-Ranges")))
             message_out_copy(&o, page, f);

@@ -62,8 +62,10 @@ int derive_recoded(const struct http_message *stored, struct slice coding, struc
 int derive_sized(
     const struct http_message *stored, uint64_t length, struct arena *a, struct http_message *out);
 
-/* Of a page that is put together of parts: without length, coding, sums and ranges. */
-int derive_assembled(const struct http_message *page, struct arena *a, struct http_message *out);
+/* Of a page that is put together of parts: without length, coding, sums and ranges; its validators are those of
+ * the page alone, and may be kept for the question whether that has changed. */
+int derive_assembled(const struct http_message *page, bool keep_validators, struct arena *a,
+    struct http_message *out);
 
 /* A 206 as the head of the whole: status 200, without Content-Range, Content-Length and sums over
  * the part. */

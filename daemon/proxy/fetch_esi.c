@@ -137,7 +137,7 @@ fetch_esi_head(struct fetch *f, const struct http_message *head, struct cache_re
     if (!r->esi && fetch_exchange(f)->body_length != 0)
         return 0; /* in a coding that cannot be read */
     r->length_in_head = false;
-    err = derive_assembled(&r->head, &f->arena, &m);
+    err = derive_assembled(&r->head, r->esi, &f->arena, &m);
     if (err == 0)
         r->head = m;
     return err;

@@ -187,7 +187,7 @@ fetch_revalidated(
     if (err == 0 && r.esi) {
         struct http_message page;
 
-        err = derive_assembled(&merged, &f->arena, &page);
+        err = derive_assembled(&merged, true, &f->arena, &page);
         merged = page;
     }
     r.length_in_head = http_has(&merged, HTTP_F_CONTENT_LENGTH); /* not with return(beresp) */
