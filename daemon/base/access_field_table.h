@@ -37,6 +37,8 @@
     X(backend, 1024, "Name of the backend of the fetch")                                           \
     X(request_id, 24, "Id of the request, as request_id_header sends it")                          \
     X(request_completion, 8, "OK if the client got the whole response")                            \
+    X(esi_level, 8, "Depth of an include (ESI); 0: a client's request")                            \
+    X(esi_parent, 24, "Id of the request that it is included in; - of a client's")                \
     X(scheme, 8, "http or https; where a trusted proxy says it, the client's")                     \
     X(https, 8, "on, if the scheme is https")                                                      \
     X(ssl_protocol, ACCESS_FIELD_NAME, "TLSv1.2 or TLSv1.3; - on a plain connection, as all of ssl_") \

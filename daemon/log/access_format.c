@@ -345,6 +345,9 @@ access_line_json(char *buf, const struct shmlog_req *r, const struct backend_nam
     to = access_json_string(to, "user_agent", r->agent);
     to = access_json_string(to, "scheme", slice_str(access_scheme(&r->fixed)));
     to = access_json_tls(to, r);
+    if (shmlog_level(r->fixed.flags) > 0)
+        to += sprintf(to, ",\"esi\":{\"level\":%u,\"parent\":\"%016llx\"}",
+            shmlog_level(r->fixed.flags), (unsigned long long)r->ids.parent_xid);
     /* A text: 64 bits are more than a number of JSON keeps. */
     to += sprintf(to, ",\"xid\":\"%016llx\"}\n", (unsigned long long)r->ids.xid);
     return (size_t)(to - buf);

@@ -159,6 +159,12 @@ line_field(char *to, enum access_field field, const struct shmlog_req *r,
         return to + sprintf(to, "%016" PRIx64, r->ids.xid);
     case ACCESS_FIELD_request_completion:
         return stpcpy(to, f->flags & SHMLOG_REQ_TRUNCATED ? "-" : "OK");
+    case ACCESS_FIELD_esi_level:
+        return line_number(to, shmlog_level(f->flags));
+    case ACCESS_FIELD_esi_parent:
+        if (shmlog_level(f->flags) == 0)
+            return line_word(to, NULL);
+        return to + sprintf(to, "%016" PRIx64, r->ids.parent_xid);
     case ACCESS_FIELD_scheme:
         return stpcpy(to, access_scheme(f));
     case ACCESS_FIELD_https:

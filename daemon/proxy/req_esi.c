@@ -44,6 +44,7 @@ req_start_include(struct proxy *p, struct exchange *x)
 
     if (r == NULL)
         return;
+    r->log_flags = x->place->level * SHMLOG_REQ_LEVEL;
     if (conf->routes_act)
         err = req_take_rules(r, true);
     if (err != 0)

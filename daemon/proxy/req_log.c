@@ -77,7 +77,8 @@ req_log_details(const struct req *r)
     const struct http_message *h = &r->x->head;
     struct shmlog *log = r->proxy->log;
 
-    shmlog_begin(log, r->x->xid, SHMLOG_KIND_REQ, 0);
+    shmlog_begin(log, r->x->xid, SHMLOG_KIND_REQ,
+        r->x->place != NULL ? r->x->place->parent->xid : 0);
     if (r->attempt.err != 0)
         shmlog_text(log, SHMLOG_Error, slice_str(terr_text(r->attempt.err)));
     if (r->policy.ref != NULL)
@@ -190,10 +191,13 @@ req_log_other(struct req *r, uint64_t took_us)
     if (r->x->scheme == HTTP_SCHEME_HTTPS)
         r->log_flags |= SHMLOG_REQ_HTTPS;
     rec = req_log_fill(r, took_us);
+    if (r->x->place != NULL)
+        rec->ids.parent_xid = r->x->place->parent->xid;
     if (secure != NULL)
         req_log_secure(r->proxy->log, rec, secure);
     else
         shmlog_req_any(r->proxy->log, rec);
+    rec->ids.parent_xid = 0; /* the record is the next request's */
 }
 
 void

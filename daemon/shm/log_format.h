@@ -149,6 +149,8 @@ enum shmlog_req_flag {
     SHMLOG_REQ_CUT_HOST = 1 << 17,
     SHMLOG_REQ_CUT_REFERER = 1 << 18,
     SHMLOG_REQ_CUT_AGENT = 1 << 19,
+    /* Five bits: of an include (ESI) its depth; 0: a client's.  The chunk's parent is what it is included in. */
+    SHMLOG_REQ_LEVEL = 1 << 24,
 };
 
 enum shmlog_version {
@@ -208,6 +210,12 @@ const char *shmlog_tag_name(unsigned tag); /* "?" for one that is not in the tab
 enum shmlog_payload shmlog_tag_payload(unsigned tag);
 const char *shmlog_tag_doc(unsigned tag);
 const char *shmlog_kind_name(unsigned kind); /* "REQ"; "?" */
+
+static inline unsigned
+shmlog_level(unsigned flags)
+{
+    return flags / SHMLOG_REQ_LEVEL & 31;
+}
 
 /* What became of a request with these flags; and its word ("hit-for-miss"). */
 enum request_result shmlog_result(unsigned flags);

@@ -150,7 +150,8 @@ TEST(conf, texts_have_a_grammar)
         "there are $remote_addr $remote_port $time_local $time_iso8601 $msec $request "
         "$request_method $request_uri $server_protocol $host $http_host $referer $http_referer "
         "$user_agent $http_user_agent $request_length $status $bytes_sent $body_bytes_sent "
-        "$request_time $time $ttfb $cache $backend $request_id $request_completion $scheme $https "
+        "$request_time $time $ttfb $cache $backend $request_id $request_completion "
+        "$esi_level $esi_parent $scheme $https "
         "$ssl_protocol $ssl_cipher $ssl_session_reused $ssl_early_data $ssl_server_name "
         "$ssl_client_s_dn "
         "$ssl_client_i_dn $ssl_client_serial $ssl_client_fingerprint\n");
@@ -159,7 +160,8 @@ TEST(conf, texts_have_a_grammar)
         "there are $remote_addr $remote_port $time_local $time_iso8601 $msec $request "
         "$request_method $request_uri $server_protocol $host $http_host $referer $http_referer "
         "$user_agent $http_user_agent $request_length $status $bytes_sent $body_bytes_sent "
-        "$request_time $time $ttfb $cache $backend $request_id $request_completion $scheme $https "
+        "$request_time $time $ttfb $cache $backend $request_id $request_completion "
+        "$esi_level $esi_parent $scheme $https "
         "$ssl_protocol $ssl_cipher $ssl_session_reused $ssl_early_data $ssl_server_name "
         "$ssl_client_s_dn "
         "$ssl_client_i_dn $ssl_client_serial $ssl_client_fingerprint\n");
@@ -413,7 +415,7 @@ TEST(conf, unknown_keys_get_a_suggestion)
         "under 'parameters'\n"
         "5:1 unknown section 'bogus'; there are: listen, workers, trusted_proxies, storage, "
         "probes, backends, directors, routes, limits, include, vcl, index, negative_cache, "
-        "compress, tables, admin, parameters\n"
+        "compress, esi, tables, admin, parameters\n"
         "6:14 unknown key 'timeout_ilde' in section 'parameters'; did you mean 'timeout_idle'?\n"
         "6:32 unknown key 'wobble' in section 'parameters'; tarn.yaml(5) lists them\n");
 }
@@ -654,7 +656,7 @@ TEST(conf, nesting_has_a_bound)
     expect_errors("a: [[[[[[[[[[[[[[[[[[[[x]]]]]]]]]]]]]]]]]]]]",
         "1:1 unknown section 'a'; there are: listen, workers, trusted_proxies, storage, probes, "
         "backends, directors, routes, limits, include, vcl, index, negative_cache, compress, "
-        "tables, admin, parameters\n"
+        "esi, tables, admin, parameters\n"
         "1:19 nested more than 16 deep\n");
 }
 
