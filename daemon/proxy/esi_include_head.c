@@ -77,24 +77,35 @@ head_authority_ok(struct slice authority)
                authority, HTTP_SCHEME_HTTP, (struct span){normal, sizeof(normal)}) > 0;
 }
 
+int
+esi_resolve(struct slice *authority, struct slice page, struct slice url, struct span out)
+{
+    struct slice named;
+    int n;
+
+    if (head_split(url, &named)) {
+        if (!head_authority_ok(named))
+            return TERR_SYNTAX;
+        url = slice_of(named.ptr + named.len, url.len - (size_t)(named.ptr + named.len - url.ptr));
+        if (url.len == 0 || url.ptr[0] != '/')
+            page = SLICE_LIT("/");
+        *authority = named;
+    }
+    n = http_uri_resolve(*authority, page, url, out);
+    return n == 0 ? TERR_SYNTAX : n;
+}
+
 /* Copies the head, and writes the path behind it. */
 static int
 head_add_path(struct esi_inc *inc, const struct http_message *m, struct slice url)
 {
-    const struct http_message *page = &inc->page->x->head;
-    struct slice base = http_path(page), authority;
+    struct slice base = http_path(&inc->page->x->head), authority = http_host(m);
     size_t table = m->nfields * sizeof(*m->fields);
     size_t max = base.len + url.len + 2;
     struct http_message *out = &inc->x.head;
     char *room, *text;
     int n;
 
-    if (head_split(url, &authority)) {
-        url = slice_of(authority.ptr + authority.len,
-            url.len - (size_t)(authority.ptr + authority.len - url.ptr));
-        if (url.len == 0 || url.ptr[0] != '/')
-            base = SLICE_LIT("/");
-    }
     if (m->len + max > LIMIT_HEAD_BYTES)
         return TERR_LIMIT;
     room = arena_alloc(&inc->x.arena, table + m->len + max);
@@ -103,9 +114,9 @@ head_add_path(struct esi_inc *inc, const struct http_message *m, struct slice ur
     text = room + table;
     memcpy(room, m->fields, table);
     memcpy(text, m->base, m->len);
-    n = http_uri_resolve(http_host(m), base, url, (struct span){text + m->len, max});
-    if (n <= 0)
-        return n < 0 ? n : TERR_SYNTAX;
+    n = esi_resolve(&authority, base, url, (struct span){text + m->len, max});
+    if (n < 0)
+        return n;
     *out = *m;
     out->base = text;
     out->fields = (struct http_field *)(void *)room;

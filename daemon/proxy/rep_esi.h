@@ -33,4 +33,8 @@ struct esi_page_spec {
 /* From the first byte on, before anything is read.  0 or TERR_NOMEM. */
 int rep_esi(struct rep_reader *rd, const struct esi_page_spec *spec);
 
+/* The path that an include's URL means on a page, in `out`, where page.len + url.len + 1 is room for any: its length,
+ * and *authority becomes another one if the URL names that; TERR_SYNTAX: no request can ask for it; TERR_LIMIT. */
+int esi_resolve(struct slice *authority, struct slice page, struct slice url, struct span out);
+
 #endif

@@ -246,6 +246,8 @@ why_look_up(struct why *y, struct cache_query *q)
                 y, "it has passed through this tarnd before, and could wait for itself");
     }
     why_say_lookup(y, &l);
+    if ((l.verdict == CACHE_HIT || l.verdict == CACHE_STALE) && entry_is_esi(l.answer.entry))
+        y->page = l.answer.entry;
     return why_asked(y, &l, why_verdict_name(&l));
 }
 
@@ -395,14 +397,13 @@ why_key(struct why *y)
 
 /* The tree is the caller's.  What it tells is of this turn: entries are not held. */
 static json_t *
-why_answer(struct why *y, const char *now, const struct cache_query *q, struct slice url)
+why_answer(struct why *y, const char *now, const struct cache_query *q, struct why_tree *tree)
 {
     json_t *o = json_object(), *removal;
     char hash[33];
 
     snprintf(hash, sizeof(hash), "%016llx%016llx", (unsigned long long)y->r->key.hi,
         (unsigned long long)y->r->key.lo);
-    json_put(o, "url", json_any_text(url));
     json_put_text(o, "now", now);
     json_put(o, "key", why_key(y));
     json_put_text(o, "hash", hash);
@@ -412,6 +413,8 @@ why_answer(struct why *y, const char *now, const struct cache_query *q, struct s
         json_put(o, "last", removal);
     if (y->r->policy.ref != NULL)
         json_put_text(o, "policy", y->r->policy.ref->policy->name);
+    if (y->page != NULL)
+        json_put(o, "includes", why_includes(y, tree));
     /* The caller drops its own reference in any case. */
     json_put(o, "asked", json_incref(y->steps));
     json_put(o, "text", json_incref(y->text));
@@ -421,8 +424,8 @@ why_answer(struct why *y, const char *now, const struct cache_query *q, struct s
 /* The order is a request's: listener and route, then policy, then cache.  What needs a client
  * (its limits, its password) is told and not applied. */
 int
-policies_why(struct policies *ps, struct slice url, const struct why_field *fields,
-    unsigned nfields, json_t **out, const char **why)
+why_ask(
+    struct policies *ps, struct slice url, struct why_tree *tree, json_t **out, const char **why)
 {
     struct why y = {.ps = ps};
     struct cache_query q;
@@ -434,8 +437,8 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
     y.r = &y.synthetic->req;
     y.now_ms = (int64_t)y.synthetic->loop.clock.mono_ms;
     *why = "a field of the request is not valid: `Name: value`";
-    for (unsigned i = 0; i < nfields && err == 0; i++)
-        err = synthetic_set(y.synthetic, fields[i].name, fields[i].value);
+    for (unsigned i = 0; i < tree->nfields && err == 0; i++)
+        err = synthetic_set(y.synthetic, tree->fields[i].name, tree->fields[i].value);
     if (err != 0) {
         synthetic_free(&y.synthetic);
         return err == TERR_NOMEM ? err : TERR_SYNTAX;
@@ -455,10 +458,21 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
         now = y.r->policy.ref != NULL ? why_with_policy(&y, &q, why)
                                       : why_without_policy(&y, &q, why);
     /* NULL: *why says what is wrong with the question. */
-    if (now != NULL)
-        *out = why_answer(&y, now, &q, url);
+    if (now != NULL) {
+        *out = why_answer(&y, now, &q, tree);
+        json_put(*out, "url", json_any_text(url));
+    }
     json_decref(y.text);
     json_decref(y.steps);
     synthetic_free(&y.synthetic);
     return now != NULL ? 0 : TERR_SYNTAX;
+}
+
+int
+policies_why(struct policies *ps, struct slice url, const struct why_field *fields,
+    unsigned nfields, json_t **out, const char **why)
+{
+    struct why_tree tree = {.left = WHY_INCLUDES_MAX, .fields = fields, .nfields = nfields};
+
+    return why_ask(ps, url, &tree, out, why);
 }

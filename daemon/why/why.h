@@ -14,7 +14,9 @@
 struct policies;
 
 enum {
-    WHY_FIELDS_MAX = 32, /* of a request that is asked about */
+    WHY_FIELDS_MAX = 32,   /* of a request that is asked about */
+    WHY_INCLUDES_MAX = 64, /* of a page, at all depths */
+    WHY_LEVELS_MAX = 5,
 };
 
 struct why_field {

@@ -14,6 +14,7 @@ struct why {
     bool was_here, loops; /* by the request as it came, not as a policy makes it: req_loop.c */
     json_t *text;         /* sentences */
     json_t *steps;        /* what the policy was asked, and said */
+    struct entry *page;   /* borrowed: it would be put together (ESI); NULL: none would */
 };
 
 /* What a lookup would come to. */
@@ -34,5 +35,16 @@ void why_say_limits(struct why *y); /* of the configuration */
 /* What is stored under the request's key, as JSON, and in words what is said of each. */
 json_t *why_stored(struct why *y, const struct cache_query *q);
 json_t *why_removal(struct why *y); /* of the key; NULL: nothing is known */
+
+/* Questions about a page and its includes. */
+struct why_tree {
+    unsigned level, left; /* of the page; includes that may be asked about, at all levels */
+    const struct why_field *fields;
+    unsigned nfields;
+};
+int why_ask(
+    struct policies *ps, struct slice url, struct why_tree *tree, json_t **out, const char **why);
+/* why_esi.c: what the includes of y->page would come to, in order; and in words, as a tree. */
+json_t *why_includes(struct why *y, struct why_tree *tree);
 
 #endif
