@@ -527,9 +527,11 @@ static void
 esi_keep_open(struct esi_parser *p, struct slice *in, bool ends, struct esi_event *e)
 {
     tassert(p->ahead == 0 && p->nhold + in->len <= ESI_HOLD_MAX);
-    memcpy(p->hold + p->nhold, in->ptr, in->len);
-    p->nhold = (uint8_t)(p->nhold + in->len);
-    *in = slice_of(in->ptr + in->len, 0);
+    if (in->len > 0) {
+        memcpy(p->hold + p->nhold, in->ptr, in->len);
+        p->nhold = (uint8_t)(p->nhold + in->len);
+        *in = slice_of(in->ptr + in->len, 0);
+    }
     p->open = 0;
     if (ends && p->nhold > 0)
         esi_emit_held(p, p->nhold, esi_kind(p, ESI_V_TEXT), e);
