@@ -64,6 +64,11 @@ forward_is_spoof(
     return (FORWARD_OURS & HTTP_BIT(f->id)) != 0 || !forward_is_kept(how->keep, http_name(req, f));
 }
 
+/* What a client says of the body that it has, or wants a part of. */
+#define FORWARD_OF_A_BODY                                                  \
+    (HTTP_BIT(HTTP_F_IF_NONE_MATCH) | HTTP_BIT(HTTP_F_IF_MODIFIED_SINCE) | \
+        HTTP_BIT(HTTP_F_RANGE) | HTTP_BIT(HTTP_F_IF_RANGE))
+
 /* X_Forwarded_For is X-Forwarded-For to a CGI: an unknown name that an origin might read as one that
  * means something between neighbours, or that only a proxy may set. */
 static bool
@@ -98,6 +103,8 @@ forward_takes_request_field(
     if (f->drop || (flags & HTTP_HOP) != 0 || (FORWARD_REWRITTEN & HTTP_BIT(f->id)) != 0)
         return false;
     if (how->mode == FORWARD_FETCH && (FORWARD_NOT_FETCHED & HTTP_BIT(f->id)) != 0)
+        return false;
+    if (how->esi && (FORWARD_OF_A_BODY & HTTP_BIT(f->id)) != 0)
         return false;
     if (how->id_name.len > 0 && slice_eq_nocase(http_name(req, f), how->id_name))
         return false;
@@ -157,7 +164,8 @@ forward_fetch_fields(
     if (how->pseudonym.len > 0) { /* Surrogate-Control may name us: Edge Architecture 1.0, 2.1 */
         message_out_open(o, HTTP_F_SURROGATE_CAPABILITY, SLICE_LIT("Surrogate-Capability"));
         message_out_put(o, how->pseudonym);
-        MESSAGE_OUT_LIT(o, "=\"Surrogate/1.0\"");
+        message_out_put(o,
+            how->esi ? SLICE_LIT("=\"Surrogate/1.0 ESI/1.0\"") : SLICE_LIT("=\"Surrogate/1.0\""));
         message_out_close(o);
     }
     if (how->if_none_match.len > 0)

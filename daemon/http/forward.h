@@ -32,6 +32,7 @@ struct forward_request {
     struct slice client_address; /* appended to X-Forwarded-For */
     struct slice forwarded;      /* Forwarded (RFC 7239), instead of the client's */
     struct slice pseudonym;      /* for Via */
+    bool esi; /* what comes is a page with ESI: the whole of it, whatever its client has or wants */
     struct slice cdn_loop; /* CDN-Loop, of cdn_loop_extend(); what came of it does not go on else */
     const char *keep;      /* NULL, or spoofable fields that go on: names, a space between */
     struct slice id_name, id_value; /* a request id; replaces the client's field of that name */

@@ -81,6 +81,7 @@ fetch_write_request(struct fetch *f, struct http_message *out)
         .client_address = f->client,
         .forwarded = f->forwarded,
         .pseudonym = slice_str(params->http_via),
+        .esi = f->by_esi,
         .cdn_loop = f->cdn_loop,
         .keep = params->keep_client_fields,
         .id_name = slice_str(params->request_id_header),

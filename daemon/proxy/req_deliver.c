@@ -138,8 +138,12 @@ req_begin_entry(struct req *r)
     r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304;
     if (!rep_begin(&r->rep, e, r->attempt.leader))
         return TERR_CLOSED;
-    if (r->resp.length == STOBJ_SIZE_UNKNOWN && req_begin_unsized(r) != 0)
-        return TERR_NOMEM;
+    if (r->resp.length == STOBJ_SIZE_UNKNOWN) {
+        int err = req_begin_unsized(r);
+
+        if (err != 0)
+            return err;
+    }
     if (__builtin_expect(e->block->vary_len > 0, 0)) {
         int err = req_begin_form(r);
 
@@ -465,6 +469,7 @@ req_deliver_first(struct req *r)
     if (err != 0)
         return err == TERR_CLOSED  ? req_look_again(r)
                : err == TERR_LIMIT ? req_refuse_unpack(r)
+               : err == TERR_AGAIN ? req_refuse_early_page(r)
                                    : req_cut(r);
     if (r->x->writable && req_deliver_whole(r) == TERR_CLOSED)
         return r->head_sent || r->x->gone ? req_goto(r, REQ_CLOSE) : req_deliver_nothing(r);

@@ -10,7 +10,22 @@ req_begin_esi(struct req *r)
     const struct esi_page_spec spec = {r->proxy, r->x, r->policy.esi_off};
 
     tassert(r->entry != NULL && !r->head_sent && r->rep.filter == NULL);
+    /* Its includes would be refused one by one (RFC 8470 5.2), in a page that looks good. */
+    if (r->early && req_is_early(r))
+        return TERR_AGAIN;
     return r->resp.bodyless ? 0 : rep_esi(&r->rep, &spec);
+}
+
+enum req_next
+req_refuse_early_page(struct req *r)
+{
+    tassert(!r->head_sent && r->rep.filter == NULL);
+    rep_forget(&r->rep);
+    r->begun = false;
+    r->resp = (struct exchange_response){.status = 0};
+    r->x->extra_len = 0;
+    r->log_flags &= ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE);
+    return req_refuse_early(r);
 }
 
 bool

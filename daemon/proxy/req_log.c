@@ -77,8 +77,8 @@ req_log_details(const struct req *r)
     const struct http_message *h = &r->x->head;
     struct shmlog *log = r->proxy->log;
 
-    shmlog_begin(log, r->x->xid, SHMLOG_KIND_REQ,
-        r->x->place != NULL ? r->x->place->parent->xid : 0);
+    shmlog_begin(
+        log, r->x->xid, SHMLOG_KIND_REQ, r->x->place != NULL ? r->x->place->parent->xid : 0);
     if (r->attempt.err != 0)
         shmlog_text(log, SHMLOG_Error, slice_str(terr_text(r->attempt.err)));
     if (r->policy.ref != NULL)

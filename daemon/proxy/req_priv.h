@@ -334,8 +334,9 @@ bool req_route_pipes(const struct req *r);
 enum conf_compress_extent req_compress(const struct req *r);
 
 /* req_esi.c: a page that is put together, and the requests for its parts. */
-/* The response that is begun is such a page.  0 or TERR_NOMEM. */
+/* The response that is begun is such a page.  0; TERR_NOMEM; TERR_AGAIN: it came too early, 425. */
 int req_begin_esi(struct req *r);
+enum req_next req_refuse_early_page(struct req *r);
 /* The client's request that it belongs to: itself, or the page that it is included in. */
 static inline struct req *
 req_top(const struct req *r)
