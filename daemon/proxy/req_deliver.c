@@ -144,7 +144,7 @@ req_begin_entry(struct req *r)
         if (err != 0)
             return err;
     }
-    if (__builtin_expect(e->block->vary_len > 0, 0)) {
+    if (__builtin_expect(e->block->vary_len > 0, 0) && r->rep.filter == NULL) {
         int err = req_begin_form(r);
 
         if (err != 0)

@@ -8,7 +8,8 @@ checked: it must be of that resource, variant and version, of that place, and of
 end of the answer.  What was purged, banned or changed by a POST must not be seen by who asks later;
 what breaks off must not look whole; a table's values must be of one version.  Some bodies are packed
 by the origin or by tarnd, as its configuration and the policy of the moment say, and come packed or
-not, as each client takes them; packed ones are unpacked and checked as they come.  In the end all
+not, as each client takes them; packed ones are unpacked and checked as they come.  Pages with ESI are put
+together of fragments that are kept, private, slow or broken.  In the end all
 clients leave, everything is purged, and nothing must be left of it.
 
     t/e2e/torture.py build/bin/tarnd build/bin/tarn-table --seconds 1800
@@ -40,6 +41,7 @@ except ImportError:
 sys.dont_write_bytecode = True
 import tls_world
 import torture_clients
+import torture_esi
 import torture_h2
 import torture_operator
 import torture_origin
@@ -66,6 +68,8 @@ negative_cache: {{ entries: 1000, ttl: 5s }}
 compress: {{ min_size: 0, types: [text/*], states: 8, background_cpu: 50% }}
 routes:
   - {{ path: "{unpacked}", compress: off }}
+  - {{ path: /esi/, esi: on }}
+esi: {{ timeout: 2s }}
 backends:
   default: {{ address: "{origin}", connect_timeout: 1m, first_byte_timeout: 5m,
               between_bytes_timeout: 5m }}
@@ -125,7 +129,7 @@ class Torture:
         """All of them, for as long as was asked for or until one finds something wrong."""
         self.players = [self.context.Process(target=torture_operator.operate, daemon=True,
                                              args=(self.world, self.lab, self.results))]
-        for group in (*torture_clients.GROUPS, *torture_h2.GROUPS):
+        for group in (*torture_clients.GROUPS, *torture_h2.GROUPS, *torture_esi.GROUPS):
             self.players.append(self.context.Process(
                 target=torture_clients.play, daemon=True,
                 args=(self.world, group, PATIENCE_S, self.results)))
@@ -161,6 +165,8 @@ class Torture:
         for r in self.world.resources:
             for scheme in SCHEMES:
                 self.admin.ask("POST", "/v1/purge", {"url": f"{scheme}://{HOST}{r.target}"})
+        for target in torture_esi.targets():
+            self.admin.ask("POST", "/v1/purge", {"url": f"http://{HOST}{target}"})
 
     def is_empty(self):
         self.purge_everything()  # again: a fetch may still have been under way
@@ -200,7 +206,8 @@ class Torture:
         """That it was a torture, if there was time for one."""
         for name in ("requests", "bytes", "hits", "purges", "bans", "posts", "policies",
                      "multipart", "table versions", "looks", "left", "h2 requests", "h2 cancelled", "h2 goaway",
-                     "h2 connections", "h2 connections by TLS", "packed answers", "unpacked answers", "packed parts"):
+                     "h2 connections", "h2 connections by TLS", "packed answers", "unpacked answers", "packed parts",
+                     "esi pages", "esi left"):
             if self.count[name] == 0 and self.args.seconds >= LONG_S:
                 self.wrong.append(f"no {name}")
         self.wrong += [name for name in self.count if name.startswith("cut that nothing excuses")]

@@ -13,6 +13,7 @@ import socket
 import struct
 import time
 
+import torture_esi
 from torture_world import HOST, KI, LANGUAGES, body_of, packed_of
 
 PIECE = 256 * KI
@@ -68,6 +69,10 @@ class Origin:
     async def answer(self, first, fields, reader, writer):
         """Returns whether the connection goes on."""
         method, target = first[:2]
+        if target.startswith(("/esi/", "/frag/")):
+            if target.endswith("/slow"):
+                await asyncio.sleep(0.05)
+            return torture_esi.answer(target, self.rng, writer)
         r = self.world.by_target[target]
         if fields["host"] != HOST:
             writer.write(b"HTTP/1.1 500 Wrong host\r\nContent-Length: 0\r\n\r\n")
