@@ -224,8 +224,6 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
     if (entry == r->entry)
         spec.listener = req_listener(r);
     req_share_rules(r, &spec);
-    if (spec.esi) /* a part of such a page is of no use */
-        spec.nranges = 0;
     spec.backend = req_backend(r);
     if (r->policy.ref != NULL) /* see req_policy_query() */
         r->ask = (struct fresh_ask){

@@ -90,6 +90,8 @@ req_share_rules(const struct req *r, struct fetch_spec *spec)
 
     spec->compress = req_compress(r);
     spec->esi = req_esi(r);
+    if (spec->esi) /* a part of such a page is of no use */
+        spec->nranges = 0;
     if (rules == NULL)
         return;
     /* Borrowed: fetch_init() holds it for as long as the fetch lives. */

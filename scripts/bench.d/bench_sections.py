@@ -50,6 +50,8 @@ SECTIONS = (
     Section("pass", "bench_pass", "64 MiB through the server itself in pass mode: CPU, memory"),
     Section("compress", "bench_compress", "gzip on the way, hits on it, and memory, beside the peers",
             usual=(3, 5)),
+    Section("esi", "bench_esi", "a page with 12 includes: its time beside Varnish, its cost beside hits",
+            usual=(1, 3)),
     Section("window", "bench_window", "5 GB to 100 readers through one window: fetches, memory"),
     Section("workers", "bench_workers", "two workers against one: requests per CPU second"),
     Section("log", "bench_log", "a hit beside readers of the log; what a reader at 20,000/s loses"),

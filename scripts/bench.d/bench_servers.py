@@ -281,7 +281,7 @@ ALL_SERVERS = SERVERS + (TarnNoMemo, TarnPolicy, TarnRecv, TarnSynth, TarnPass, 
 
 # Those that a section has of its own (bench_tls.py, bench_compress.py).
 OF_SECTIONS = ("floor-aws-lc", "tarnd-aws-lc", "tarnd-gzip", "tarnd-plain", "nginx-gzip-1",
-               "nginx-gzip-6", "nginx-gzip-1-store", "nginx-gunzip", "varnish-gzip")
+               "nginx-gzip-6", "nginx-gzip-1-store", "nginx-gunzip", "varnish-gzip", "tarnd-esi", "varnish-esi")
 
 
 def install():

@@ -8,6 +8,7 @@ With a certificate it speaks TLS; with a CA only to clients with a certificate o
   /login         Set-Cookie
   /error         500
   /slow          after a second
+  /front         a page with ESI: a head line, /news and /basket, and one that fails; max-age=60
   /ws            switches to websocket, and echoes
   others         a page, Cache-Control: max-age=60
 
@@ -64,6 +65,9 @@ class Site(http.server.BaseHTTPRequestHandler):
         page = f"site {port}, request {Site.asked}: {path}\n"
         if path.startswith("/assets/"):
             page = "body { margin: 0 }\n" + "".join(f".row-{n} {{ padding: {n}px }}\n" for n in range(320))
+        if path == "/front":
+            page = ('<html>front <esi:include src="/news"/><esi:include src="/error" onerror="continue"/>'
+                    '<esi:include src="/admin/basket"/><esi:remove>no ESI</esi:remove></html>\n')
         if path == "/sitemap.xml":
             page = ('<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
                     + "".join(f"<url><loc>http://{self.headers['Host']}/page-{n}</loc></url>" for n in range(5))
