@@ -43,7 +43,7 @@ inc_hang_up(struct esi_inc *inc)
 {
     inc->x.gone = true;
     inc->x.writable = false;
-    if (inc->live)
+    if (inc->live && inc->x.task != NULL) /* NULL: there was no memory for its request */
         task_wake(inc->x.task);
 }
 

@@ -499,7 +499,8 @@ req_deliver_batch(struct req *r)
                                : TERR_AGAIN; /* the next part begins; or all are with the client */
     /* A full batch says that more is at hand, and so do other segments and parts; otherwise a
      * packet must not wait for it. */
-    if (req_offer(r, r->nleased == LIMIT_LEASES || r->nsegments > 1 || r->rep.part_ended) < 0)
+    if (req_offer(r, r->nleased == LIMIT_LEASES || r->nsegments > 1 ||
+                         (r->rep.part_ended && r->rep.filter == NULL)) < 0)
         return TERR_CANCELLED;
     return 1;
 }

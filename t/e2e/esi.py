@@ -230,7 +230,7 @@ class Pages(Case):
             began, data = time.monotonic(), b""
             while b"<html>a" not in data:
                 data += s.recv(4096)
-            self.assertLess(time.monotonic() - began, 0.25 * SLOWER)
+            self.assertLess(time.monotonic() - began, 0.15 * SLOWER)
             self.assertNotIn(b"[first]", data)
             while b"</html>" not in data:
                 data += s.recv(4096)

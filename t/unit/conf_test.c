@@ -76,14 +76,14 @@ free(void *p)
 static char *
 read_shipped(const char *name)
 {
-    char path[4096], *text = calloc(1, 65536);
+    char path[4096], *text = calloc(1, 131072);
     const char *end = strstr(__FILE__, "t/unit/conf_test.c");
     FILE *f;
 
     snprintf(path, sizeof(path), "%.*sconf/%s", (int)(end - __FILE__), __FILE__, name);
     f = fopen(path, "r");
     assert_non_null(f);
-    CHECK(fread(text, 1, 65535, f) < 65535);
+    CHECK(fread(text, 1, 131071, f) < 131071);
     fclose(f);
     return text;
 }
