@@ -17,7 +17,7 @@
 /* A sink that remembers. */
 struct memo {
     struct conf_sink sink;
-    char text[65536];
+    char text[131072];
     size_t len;
 };
 
