@@ -88,7 +88,7 @@ recode_is_whole(const struct entry *base)
     uint64_t len;
 
     if (entry_is_private(base) || entry_state(base) != ENTRY_READY || base->windowed ||
-        base->partial || entry_nparts(base) != 1 || entry_status(base) != 200)
+        base->partial || entry_nparts(base) != 1 || entry_status(base) != 200 || entry_is_esi(base))
         return false;
     len = stobj_len(entry_part(base, 0).body);
     return stobj_state(entry_part(base, 0).body) == STOBJ_SETTLED && len >= RECODE_BODY_MIN &&
