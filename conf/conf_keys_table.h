@@ -349,7 +349,8 @@
     X(depth, COUNT, 5, 1, 16, "How deep includes may lie in included bodies: 1: in the page alone")  \
     X(includes, COUNT, 64, 1, 1024, "Includes for one request of a client, at all depths")         \
     X(timeout, MS, 30 * CONF_S, 1, CONF_D,                                                         \
-      "Time for all of them, from the page's head on; what has not begun by then is left out")     \
+      "Time in which the response to an include must begin; then its alt is requested, or it is "  \
+      "left out")                                                                                  \
     X(bytes, BYTES, 64 * CONF_MI, 1, 1024 * CONF_MI, "Bytes of all included bodies together")
 
 #define CONF_ADMIN_TABLE(X)                                                                        \

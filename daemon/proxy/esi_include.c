@@ -264,6 +264,11 @@ inc_start(struct esi_inc *inc, struct slice url)
         return err;
     }
     inc->state = ESI_INC_ASKED;
+    inc->deadline_ms = loop_deadline(page->proxy->loop, esi_conf(page)->timeout);
+    if (page->next_ms == TIMER_NEVER) { /* else another one's comes first */
+        page->next_ms = inc->deadline_ms;
+        timer_set(&page->proxy->loop->wheel, &page->timer, page->next_ms);
+    }
     inc->live = true;
     page->live++;
     page->tree->includes++;
@@ -410,21 +415,15 @@ esi_include_cancel(struct esi_inc *inc)
         inc_maybe_free(inc);
 }
 
-void
-esi_include_expire(struct esi_inc *inc)
+uint64_t
+esi_include_look(struct esi_inc *inc, uint64_t now_ms)
 {
-    if (inc->state > ESI_INC_SHOWN && inc->state != ESI_INC_AGAIN)
-        return;
+    if (inc->state != ESI_INC_ASKED)
+        return TIMER_NEVER;
+    if (now_ms < inc->deadline_ms)
+        return inc->deadline_ms;
     inc_failed(inc, "an include took too long");
-    inc->has_alt = false;
-    if (inc->given > 0 && !(inc->go_on && inc->leased == 0)) {
-        inc->state = ESI_INC_CUT;
-        inc->x.writable = false;
-        return;
-    }
-    inc->state = ESI_INC_OVER;
-    inc->returned = inc->leased = inc->given;
-    inc->n = 0;
-    inc->x.sent = inc->given;
+    inc->state = inc->has_alt ? ESI_INC_AGAIN : ESI_INC_OVER;
     inc_hang_up(inc);
+    return TIMER_NEVER;
 }

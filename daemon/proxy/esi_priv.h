@@ -40,6 +40,7 @@ struct esi_inc {
     uint16_t status;
     uint8_t first, n; /* of `run` */
     struct slice run[ESI_RUNS];
+    uint64_t deadline_ms;             /* monotonic: it must have begun by then */
     uint64_t given, leased, returned; /* bytes: accepted, leased to the page, that came back */
     uint16_t nsrc, nalt;
     char extra[EXCHANGE_EXTRA];
@@ -76,13 +77,14 @@ struct esi_page {
     struct exchange *x;
     struct esi_tree *tree, own_tree;
     struct exchange_ops ops; /* of its includes */
-    struct timer timer;      /* of the client's own page */
+    struct timer timer;
+    uint64_t next_ms; /* monotonic: when to look which includes are late; TIMER_NEVER */
     struct list includes;
     struct esi_head head;
     struct slice rest; /* of the source `reading`: not decoded */
     uint8_t reading;   /* a source, or ESI_BY_INCLUDE: none */
     bool in_over;      /* all of the stored page was leased */
-    bool raw, closing, late, stop;
+    bool raw, closing, stop;
     bool said; /* that an include was refused, or failed: once a page */
     int err;   /* what ends it instead, TERR_* */
     unsigned live, first, n;
@@ -103,8 +105,8 @@ void esi_include_return(struct esi_inc *inc, size_t n);
 void esi_include_leave(struct esi_inc *inc);
 /* The page goes: all is returned, and the request ends soon.  It frees itself. */
 void esi_include_cancel(struct esi_inc *inc);
-/* What has not begun is not waited for. */
-void esi_include_expire(struct esi_inc *inc);
+/* If it is late, it is not waited for.  When to look again; TIMER_NEVER. */
+uint64_t esi_include_look(struct esi_inc *inc, uint64_t now_ms);
 
 /* esi_include_head.c: the request for `url` as that of a client, in inc->x.  0, TERR_SYNTAX: there can be none;
  * TERR_LIMIT, TERR_NOMEM. */

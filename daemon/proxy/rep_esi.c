@@ -85,7 +85,7 @@ page_add_event(struct esi_page *page, const struct esi_event *ev)
     struct esi_inc *inc;
 
     if (ev->what == ESI_INCLUDE) {
-        inc = page->raw || page->late ? NULL : esi_include_new(page, &ev->include);
+        inc = page->raw ? NULL : esi_include_new(page, &ev->include);
         if (inc != NULL)
             *page_add(page) = (struct esi_item){.inc = inc};
     } else if (ev->what == ESI_TEXT || page->raw) {
@@ -195,15 +195,20 @@ page_lease_next(struct esi_page *page, struct lease_batch *b)
 static void
 page_look_at_time(struct esi_page *page)
 {
+    struct loop *loop = page->proxy->loop;
     struct list *l, *next;
 
-    if (page->late || page->proxy->loop->clock.mono_ms < page->tree->deadline_ms)
+    if (loop->clock.mono_ms < page->next_ms)
         return;
-    page->late = true;
+    page->next_ms = TIMER_NEVER;
     for (l = page->includes.next; l != &page->includes; l = next) {
+        uint64_t at = esi_include_look(container_of(l, struct esi_inc, link), loop->clock.mono_ms);
+
         next = l->next;
-        esi_include_expire(container_of(l, struct esi_inc, link));
+        page->next_ms = at < page->next_ms ? at : page->next_ms;
     }
+    if (page->next_ms != TIMER_NEVER)
+        timer_set(&loop->wheel, &page->timer, page->next_ms);
 }
 
 static int
@@ -307,11 +312,7 @@ rep_esi(struct rep_reader *rd, const struct esi_page_spec *spec)
     timer_init(&page->timer, spec->x->task);
     esi_decode_init(&page->decoder);
     page->tree = spec->x->place != NULL ? spec->x->place->tree : &page->own_tree;
-    if (page->tree == &page->own_tree) {
-        page->own_tree.deadline_ms = loop_deadline(loop, esi_conf(page)->timeout);
-        if (!spec->raw)
-            timer_set(&loop->wheel, &page->timer, page->own_tree.deadline_ms);
-    }
+    page->next_ms = TIMER_NEVER;
     rd->filter = &page->filter;
     return 0;
 }

@@ -19,9 +19,8 @@ struct proxy;
 
 /* Of a client's request, in its page. */
 struct esi_tree {
-    unsigned includes;    /* asked for, all levels */
-    uint64_t bytes;       /* of their bodies */
-    uint64_t deadline_ms; /* monotonic: what has not come by then is not waited for */
+    unsigned includes; /* asked for, all levels */
+    uint64_t bytes;    /* of their bodies */
 };
 
 struct esi_page_spec {

@@ -116,6 +116,10 @@ class Answer(http.server.BaseHTTPRequestHandler):
         if path[1] == "page" and path[2] == "twelve":
             page = b"".join(b'%d<esi:include src="/wait/%s/%d"/>' % (i, path[3].encode(), i) for i in range(12))
             self.put(b"<html>" + page + b"</html>", Cache_Control="max-age=600")
+        elif path[1] == "page" and path[2] == "large":
+            self.put(b'<p><esi:include src="/part/l/10/kept"/>' + text("large", 9000000)
+                     + b'<esi:include src="/part/l/10/kept"/></p>', chunked=path[3] == "chunked",
+                     Cache_Control="max-age=600")
         elif path[1] == "page" and path[2] == "one":
             self.put(b'<html>a<esi:include src="/%s"/>b</html>' % "/".join(path[3:]).encode(),
                      Cache_Control="max-age=600")
@@ -218,7 +222,7 @@ class Pages(Case):
         _, body = ask(self.port, "/page/twelve/a")
         took = time.monotonic() - began
         self.assertEqual(b"<html>" + b"".join(b"%d[a]" % i for i in range(12)) + b"</html>", body)
-        self.assertLess(took, 0.4 * SLOWER)
+        self.assertLess(took, 1 * SLOWER)  # one behind the other they take 3.6 s; alone on a machine 0.31 s
         began = time.monotonic()
         _, again = ask(self.port, "/page/twelve/a")
         self.assertEqual(body, again)
@@ -230,7 +234,7 @@ class Pages(Case):
             began, data = time.monotonic(), b""
             while b"<html>a" not in data:
                 data += s.recv(4096)
-            self.assertLess(time.monotonic() - began, 0.15 * SLOWER)
+            self.assertLess(time.monotonic() - began, 0.25 * SLOWER)
             self.assertNotIn(b"[first]", data)
             while b"</html>" not in data:
                 data += s.recv(4096)
@@ -252,6 +256,14 @@ class Pages(Case):
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             for done in [pool.submit(self.compare, name, **how) for name, how in asks]:
                 done.result()
+
+    def test_a_page_that_is_too_large_to_keep_is_the_same_for_all(self):
+        want = b"<p>" + text("l", 10) + text("large", 9000000) + text("l", 10) + b"</p>"
+        for kind in ("chunked", "length"):
+            with concurrent.futures.ThreadPoolExecutor(5) as pool:
+                jobs = [pool.submit(ask, self.port, f"/page/large/{kind}", slow=0.00001 * (n == 4)) for n in range(5)]
+                for job in jobs:
+                    self.assertEqual(want, job.result()[1])
 
     def test_clients_that_go_away_leave_nothing_behind(self):
         r = random.Random(5)
@@ -357,7 +369,7 @@ class Secure(Case):
             began = time.monotonic()
             body = self.curl(f"/page/twelve/{version[2:5]}{version[-1]}", version=version)
             self.assertEqual(12, body.count(b"["))
-            self.assertLess(time.monotonic() - began, 0.55 * SLOWER)
+            self.assertLess(time.monotonic() - began, 1.2 * SLOWER)
 
     def test_pages_are_what_they_say(self):
         for n in range(PAGES // 3):
