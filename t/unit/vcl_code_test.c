@@ -227,11 +227,11 @@ TEST(code, a_body_is_set_in_parts)
 
 TEST(code, a_variable_without_its_feature_makes_no_code)
 {
-    struct vcl *v = compile("sub vcl_backend_response { set beresp.do_esi = true; }");
+    struct vcl *v = compile("sub vcl_backend_fetch { set bereq.filters = \"gzip\"; }");
 
     CHECK(v != NULL);
     for (uint32_t i = 0; i < v->ncode; i++)
-        CHECK(v->code[i].op != VCL_OP_SET || v->code[i].b != VCL_VAR_BERESP_DO_ESI);
+        CHECK(v->code[i].op != VCL_OP_SET || v->code[i].b != VCL_VAR_BEREQ_FILTERS);
     vcl_free(&v);
 }
 
