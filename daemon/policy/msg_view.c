@@ -6,7 +6,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/token.h"
 #include "daemon/proxy/fetch_policy.h"
-#include "daemon/proxy/req_priv.h"
+#include "daemon/proxy/req.h"
 
 static struct policy_ctx *
 msg_ctx(const struct vcl_run *run)

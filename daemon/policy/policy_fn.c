@@ -8,7 +8,7 @@
 #include "daemon/log/elog.h"
 #include "daemon/policy/msg_view.h"
 #include "daemon/proxy/fetch_policy.h"
-#include "daemon/proxy/req_priv.h"
+#include "daemon/proxy/req.h"
 
 /* The request's, also in its fetch, so that log records of both are found together; 0: vcl_init. */
 uint64_t

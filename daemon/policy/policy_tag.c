@@ -4,7 +4,7 @@
 #include "daemon/http/tags.h"
 #include "daemon/log/elog.h"
 #include "daemon/proxy/fetch_policy.h"
-#include "daemon/proxy/req_priv.h"
+#include "daemon/proxy/req.h"
 
 int
 policy_tag(struct vcl_run *r, const struct vcl_value *args)

@@ -8,7 +8,7 @@
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/policy/msg_view.h"
 #include "daemon/proxy/fetch_policy.h"
-#include "daemon/proxy/req_priv.h"
+#include "daemon/proxy/req.h"
 
 /* --- what the rows read --- */
 

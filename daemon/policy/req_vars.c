@@ -8,7 +8,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/field_line.h"
-#include "daemon/proxy/req_priv.h"
+#include "daemon/proxy/req.h"
 
 /* The client, as Varnish appends it before vcl_recv.  What the client itself says there is no word
  * of ours. */

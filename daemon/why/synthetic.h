@@ -10,7 +10,7 @@
 #define TARN_SYNTHETIC_H
 
 #include "daemon/policy/policies_priv.h"
-#include "daemon/proxy/req_priv.h"
+#include "daemon/proxy/req.h"
 #include "daemon/shm/log_read.h"
 
 struct synthetic_request {
