@@ -64,7 +64,7 @@ vcl_new(void)
     box->vcl.default_backend = -1;
     for (unsigned i = 0; i < VCL_SUB_COUNT; i++)
         /* 0 is the place of an instruction. */
-        box->vcl.subs[i].entry = UINT32_MAX;
+        box->vcl.subs[i].entry = box->vcl.subs[i].quiet = UINT32_MAX;
     return &box->vcl;
 }
 

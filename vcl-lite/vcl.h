@@ -276,23 +276,23 @@ struct vcl_run {
     uint64_t known;
     const uint64_t *present;
     uint64_t (*random)(struct vcl_run *r);
-    /* what the machine counts */
-    unsigned steps;
-    size_t workspace; /* bytes made so far */
-    /* what came of it */
-    enum vcl_sub sub;
-    uint16_t status;     /* SYNTH, ERROR; 0: not said */
+    /* what the machine counts, and what came of it: side by side, as a run begins with zeros there */
+    size_t workspace;    /* bytes made so far */
     struct slice reason; /* SYNTH, ERROR, FAIL; .ptr NULL: not said */
-    double duration_s;   /* PASS(d) of vcl_backend_response; -1: not said */
-    unsigned label;      /* VCL: number of the label */
     const char *why;     /* it failed: why; NULL else */
+    unsigned steps;
+    uint16_t status; /* SYNTH, ERROR; 0: not said */
+    enum vcl_sub sub;
+    double duration_s; /* PASS(d) of vcl_backend_response; -1: not said */
+    unsigned label;    /* VCL: number of the label */
     /* where it was: numbers of places, see vcl_place() */
     unsigned ntrace;
     uint16_t trace[VCL_TRACE_MAX];
 };
 
 /* Runs one sub.  VCL_ACT_FAIL when it failed; r->why says why, and the last place where.
- * r->trace continues what was there (set ntrace to 0 first). */
+ * r->trace continues what was there (set ntrace to 0 first, or to VCL_TRACE_MAX: no lines are
+ * wanted, and the code without traces runs). */
 enum vcl_action vcl_run(struct vcl_run *r, enum vcl_sub sub);
 
 /* A place of the trace: which sub, file, and lines from ... to ran. */

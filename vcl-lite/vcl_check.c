@@ -211,8 +211,9 @@ check_publish(struct sema *s)
     v->names = check_keep(s, s->names, s->nnames, sizeof(*s->names));
     v->places = check_keep(s, s->places, s->nplaces, sizeof(*s->places));
     v->nplaces = s->nplaces;
-    v->code = check_keep(s, s->code, s->ncode, sizeof(*s->code));
+    v->code = check_keep(s, s->code, s->ncode + s->nquiet, sizeof(*s->code));
     v->ncode = s->ncode;
+    v->nquiet = s->nquiet;
     v->objects = check_objects(s);
     v->nobjects = s->nobjects;
     v->stack_max = s->stack_max;
@@ -239,7 +240,7 @@ vcl_make_code(struct vcl_cx *cx)
         sema_graph(&s);
     for (unsigned i = 0; i < VCL_SUB_COUNT; i++) {
         cx->vcl->subs[i].name = vcl_sub_name((enum vcl_sub)i);
-        cx->vcl->subs[i].entry = UINT32_MAX;
+        cx->vcl->subs[i].entry = cx->vcl->subs[i].quiet = UINT32_MAX;
     }
     /* Code is made only of what is right as a whole: lowering asserts, and does not check. */
     if (cx->nerrors == 0 && !cx->nomem)

@@ -103,8 +103,9 @@ _Static_assert(sizeof(struct vcl_insn) == 8, "one load");
     /* several in one, for what policies do most */                                               \
     X(JUMP_IF_FIELD,     0, 0, "to c, if field names[b] of message a is there")                    \
     X(JUMP_UNLESS_FIELD, 0, 0, "to c, if it is not")                                               \
-    X(METHOD_JUMP,     0, 1, "GET req.method, CONST, CMP_STR, JUMP_x; c: the host's number of it")  \
-    X(FIELD_MATCH_JUMP,0, 1, "FIELD, MATCH, JUMP_x")                                               \
+    X(JUMP_IF_METHOD,    0, 0, "GET req.method, CONST, CMP_STR, JUMP_x: to c, if its number is a") \
+    X(JUMP_UNLESS_METHOD,0, 0, "as above: to c, if it is another")                                 \
+    X(FIELD_MATCH_JUMP,0, 1, "FIELD, MATCH, JUMP_x; b: 1, if it jumps on a match")                 \
     X(JUMP_IF_REQ,     0, 0, "JUMP_IF_FIELD of the request; a: the host's number of the name")     \
     X(JUMP_UNLESS_REQ, 0, 0, "JUMP_UNLESS_FIELD of the request, as above")
 /* clang-format on */
@@ -154,6 +155,7 @@ vcl_call_steps(const struct vcl_insn *call)
 struct vcl_code_sub {
     const char *name;
     uint32_t entry;   /* in code; UINT32_MAX: not there */
+    uint32_t quiet;   /* the same without traces; UINT32_MAX: not there */
     uint32_t longest; /* instructions of its longest path, calls included; saturates */
     bool trivial;     /* only returns `action`, which is what the core would do */
     enum vcl_action action;
@@ -169,9 +171,9 @@ struct vcl_object {
 #define VCL_MAGIC OBJ_TAG('v', 'c', 'l', '.')
 struct vcl {
     uint32_t magic;
-    struct arena_box *memory; /* everything below lies in it; vcl.c's own */
-    const struct vcl_insn *code;
-    uint32_t ncode;
+    struct arena_box *memory;    /* everything below lies in it; vcl.c's own */
+    const struct vcl_insn *code; /* all subs, then all of them without their traces */
+    uint32_t ncode, nquiet;      /* of each part */
     const struct vcl_value *consts;
     uint32_t nconsts;
     const struct vcl_name *names;

@@ -110,6 +110,8 @@ dump_operands(const struct vcl *v, const struct vcl_insn *in, char *out, size_t 
     case VCL_OP_JUMP:
     case VCL_OP_JUMP_IF:
     case VCL_OP_JUMP_UNLESS:
+    case VCL_OP_JUMP_IF_METHOD:
+    case VCL_OP_JUMP_UNLESS_METHOD:
     case VCL_OP_CALL:
         snprintf(out, size, "to %u", in->c);
         break;

@@ -555,6 +555,42 @@ lower_count_sites(struct sema *s)
     }
 }
 
+/* All code once more, without its traces: it runs while no reader wants the lines (vcl_run).  A jump
+ * to a trace goes to what follows it; behind the last trace of a sub there is always a return. */
+static void
+lower_quiet(struct sema *s)
+{
+    const unsigned end = s->ncode;
+    uint32_t *moved = vcl_alloc(s->cx, s->cx->scratch, (end + 1) * sizeof(uint32_t));
+    uint32_t at = end;
+
+    if (moved == NULL)
+        return;
+    for (unsigned i = 0; i < end; i++) {
+        moved[i] = at;
+        at += s->code[i].op != VCL_OP_TRACE;
+    }
+    for (unsigned i = 0; i < end; i++) {
+        struct vcl_insn in = s->code[i], *code;
+
+        if (in.op == VCL_OP_TRACE)
+            continue;
+        tassert(s->ncode == moved[i]);
+        code = sema_grow(s, s->code, s->ncode, &s->code_room, sizeof(*code));
+        if (code == NULL)
+            return;
+        if (lower_is_jump(in.op) || in.op == VCL_OP_CALL)
+            in.c = moved[in.c];
+        s->code = code;
+        code[s->ncode++] = in;
+    }
+    s->nquiet = s->ncode - end;
+    s->ncode = end;
+    for (struct sema_sub *sub = s->subs; sub != NULL; sub = sub->next)
+        if (sub->vcl >= 0)
+            s->cx->vcl->subs[sub->vcl].quiet = moved[sub->entry];
+}
+
 void
 lower_policy(struct sema *s)
 {
@@ -583,4 +619,5 @@ lower_policy(struct sema *s)
             vcl_fail(s->cx, sub->pos, NULL, "%s has more than %d subs within each other", sub->name,
                 VCL_CALLS_MAX);
     }
+    lower_quiet(s);
 }

@@ -12,7 +12,8 @@ fuse_is_jump_on_value(unsigned op)
     return op == VCL_OP_JUMP_IF || op == VCL_OP_JUMP_UNLESS;
 }
 
-/* req.method == "GET": GET, CONST, CMP_STR, JUMP_IF. */
+/* req.method == "GET": GET, CONST, CMP_STR, JUMP_IF.  Which way it jumps is known here, so the machine
+ * compares once. */
 static void
 fuse_method(struct lower *l, struct vcl_insn *in)
 {
@@ -26,18 +27,22 @@ fuse_method(struct lower *l, struct vcl_insn *in)
         return;
     name = &l->s->consts[in[1].c];
     id = loader->method_id(loader->ctx, slice_of(name->s, name->len));
-    if (id == 0)
+    if (id == 0 || id > UINT8_MAX)
         return;
-    in->op = VCL_OP_METHOD_JUMP;
-    in->c = id;
+    in->op = (in[2].a == VCL_CMP_EQ) == (in[3].op == VCL_OP_JUMP_IF) ? VCL_OP_JUMP_IF_METHOD
+                                                                     : VCL_OP_JUMP_UNLESS_METHOD;
+    in->a = (uint8_t)id;
+    in->c = in[3].c;
 }
 
 /* req.http.host ~ "...": FIELD, MATCH, JUMP_IF. */
 static void
 fuse_match(struct vcl_insn *in)
 {
-    if (in[1].op == VCL_OP_MATCH && fuse_is_jump_on_value(in[2].op))
-        in->op = VCL_OP_FIELD_MATCH_JUMP;
+    if (in[1].op != VCL_OP_MATCH || !fuse_is_jump_on_value(in[2].op))
+        return;
+    in->op = VCL_OP_FIELD_MATCH_JUMP;
+    in->b = in[2].op == VCL_OP_JUMP_IF;
 }
 
 /* Whether a field of the request is there: mostly one bit tells. */

@@ -22,7 +22,8 @@ lower_is_jump(unsigned op)
 {
     return op == VCL_OP_JUMP || op == VCL_OP_JUMP_IF || op == VCL_OP_JUMP_UNLESS ||
            op == VCL_OP_JUMP_IF_FIELD || op == VCL_OP_JUMP_UNLESS_FIELD ||
-           op == VCL_OP_JUMP_IF_REQ || op == VCL_OP_JUMP_UNLESS_REQ;
+           op == VCL_OP_JUMP_IF_REQ || op == VCL_OP_JUMP_UNLESS_REQ ||
+           op == VCL_OP_JUMP_IF_METHOD || op == VCL_OP_JUMP_UNLESS_METHOD;
 }
 
 /* Nothing that follows it is reached from it. */

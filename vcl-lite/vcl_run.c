@@ -402,7 +402,8 @@ struct vcl_frame {
     do {                                                              \
         in = pc++;                                                    \
         tassert_slow(sp >= f.stack && sp <= f.stack + VCL_STACK_MAX); \
-        tassert_slow(in >= v->code && in < v->code + v->ncode);       \
+        tassert_slow(in >= v->code);                                  \
+        tassert_slow(in < v->code + v->ncode + v->nquiet);            \
         tassert_slow(in->op < VCL_OP_COUNT);                          \
         goto *labels[in->op];                                         \
     } while (0)
@@ -626,14 +627,17 @@ DO_JUMP_UNLESS_REQ:
     if (!vcl_has_req(r, in))
         pc = v->code + in->c;
     NEXT();
-DO_METHOD_JUMP: /* 0 and 1 in every place: what is compared, for what, and where to go then */
-    rc = (r->method == in->c) == (in[2].a == VCL_CMP_EQ);
-    pc = rc == (in[3].op == VCL_OP_JUMP_IF) ? v->code + in[3].c : in + 4;
+/* Behind the group, or to c. */
+DO_JUMP_IF_METHOD:
+    pc = r->method == in->a ? v->code + in->c : in + 4;
+    NEXT();
+DO_JUMP_UNLESS_METHOD:
+    pc = r->method != in->a ? v->code + in->c : in + 4;
     NEXT();
 DO_FIELD_MATCH_JUMP:
     *sp = vcl_field(r, in->a, &v->names[in->c]);
     NEED(rc = vcl_match(r, in[1].c, sp));
-    pc = rc == (in[2].op == VCL_OP_JUMP_IF) ? v->code + in[2].c : in + 3;
+    pc = rc == in->b ? v->code + in[2].c : in + 3;
     NEXT();
 }
 #undef NEED
@@ -646,6 +650,7 @@ vcl_run(struct vcl_run *r, enum vcl_sub sub)
 {
     const struct vcl *v = r->vcl;
     enum vcl_action action;
+    uint32_t entry;
 
     OBJ_CHECK(v, VCL_MAGIC);
     tassert(v->stack_max <= VCL_STACK_MAX);
@@ -658,9 +663,10 @@ vcl_run(struct vcl_run *r, enum vcl_sub sub)
     r->why = NULL;
     r->steps = 0;
     r->workspace = 0;
-    if (v->subs[sub].entry == UINT32_MAX)
+    entry = r->ntrace < VCL_TRACE_MAX ? v->subs[sub].entry : v->subs[sub].quiet;
+    if (entry == UINT32_MAX)
         return VCL_ACT_NONE;
-    action = vcl_loop(r, v->code + v->subs[sub].entry);
+    action = vcl_loop(r, v->code + entry);
     /* A failure always has a reason, for the log. */
     tassert((action == VCL_ACT_FAIL) == (r->why != NULL));
     return action;

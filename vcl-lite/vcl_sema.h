@@ -121,6 +121,7 @@ struct sema {
     unsigned nplaces, places_room;
     struct vcl_insn *code;
     unsigned ncode, code_room;
+    unsigned nquiet; /* behind those: the same without traces */
     unsigned stack_max;
     bool reads_hits, reads_tls;
 };

@@ -250,13 +250,14 @@ regex_has_run(const struct regex *re, const char *p, size_t len)
 static inline bool
 regex_may_match(const struct regex *re, struct slice s, size_t from)
 {
+    /* The run first: where one of its bytes is, PCRE2 looks at the length itself. */
+    if (re->first_is_run && s.len - from >= 8)
+        return regex_has_run(re, s.ptr + from, s.len - from);
     /* PCRE2 gives a lower bound; 0 where it knows none. */
     if (s.len - from < re->min_len)
         return false;
     if (!re->knows_first)
         return true;
-    if (re->first_is_run && s.len - from >= 8)
-        return regex_has_run(re, s.ptr + from, s.len - from);
     for (; s.len - from >= 4; from += 4) { /* four at a time: it is asked of every request */
         const uint8_t *p = (const uint8_t *)s.ptr + from;
 

@@ -150,11 +150,9 @@ req_show_head(const struct req *r, struct vcl_run *run)
 {
     const struct http_message *h = r->head;
     /* X-Forwarded-For as it came is not what the policy reads: the client's address is appended in
-     * the copy (req_edit_client), so the machine asks us until there is one. */
+     * the copy (req_edit_client).  So the machine asks us. */
     uint64_t known = ~(HTTP_BIT(HTTP_F_OTHER) | HTTP_BIT(HTTP_F_X_FORWARDED_FOR));
 
-    if (r->policy.req != NULL)
-        known |= HTTP_BIT(HTTP_F_X_FORWARDED_FOR); /* it has been written by now */
     if (__builtin_expect((h->authority_len > 0) != http_has(h, HTTP_F_HOST), 0))
         known &= ~HTTP_BIT(HTTP_F_HOST); /* of the target, or empty */
     tassert_slow(r->policy.req == NULL || h == &r->policy.req->head);

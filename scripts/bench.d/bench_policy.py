@@ -13,7 +13,7 @@ SYNTH = Load("synth", "synthetic 42", "/2", 64)
 ROWS = (
     (bench_servers.Responder, HIT, None, None),
     (bench_servers.Tarn, HIT, None, None),
-    (bench_servers.TarnPolicy, HIT, 400, "tarnd"),
+    (bench_servers.TarnPolicy, HIT, 370, "tarnd"),
     (bench_servers.TarnRecv, HIT, 2500, "tarnd"),
     (bench_servers.TarnSynth, SYNTH, 3000, None),
 )

@@ -265,7 +265,7 @@ fake_vcl_run(struct fake_vcl *f, enum vcl_sub sub)
 {
     f->log_len = 0;
     f->log[0] = '\0';
-    f->run.ntrace = 0;
+    f->run.ntrace = f->quiet ? VCL_TRACE_MAX : 0;
     return vcl_run(&f->run, sub);
 }
 

@@ -27,6 +27,7 @@ struct fake_vcl {
     struct vcl_value vars[VCL_VAR_COUNT];
     struct vcl_value given; /* by functions and methods */
     struct vcl_cookies *cookies;
+    bool quiet; /* no lines are wanted of runs */
     int refuse; /* what every function of the host returns; 0: it works */
     uint64_t seed;
     char log[FAKE_LOG_MAX];

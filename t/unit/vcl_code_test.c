@@ -10,6 +10,7 @@
 #include "t/unit/test.h"
 #include "vcl-lite/vcl_doc.h"
 #include "vcl-lite/vcl_dump.h"
+#include "vcl-lite/vcl_sema.h"
 
 enum {
     TEXT_MAX = 256 * 1024
@@ -33,6 +34,14 @@ memo_write(void *ctx, const char *text)
 
 static unsigned
 field_id(void *ctx, struct slice name)
+{
+    (void)ctx;
+    return (unsigned)name.len;
+}
+
+/* As long as their names: no two of the same length are asked about in one test. */
+static unsigned
+method_id(void *ctx, struct slice name)
 {
     (void)ctx;
     return (unsigned)name.len;
@@ -64,6 +73,7 @@ static struct vcl *
 compile(const char *body)
 {
     static const struct vcl_loader loader = {.field_id = field_id,
+        .method_id = method_id,
         .read_file = read_file,
         .has_backend = has_none,
         .has_storage = has_none,
@@ -309,6 +319,55 @@ TEST(code, jumps_go_forward_and_stay_within)
     vcl_free(&v);
 }
 
+/* What runs while no reader wants the lines. */
+TEST(code, without_traces_it_is_the_same_code)
+{
+    struct vcl *v = compile("sub s { if (req.http.a) { return (pass); } set req.http.b = \"1\"; }"
+                            "sub vcl_recv { call s; if (req.method == \"GET\") { call s; }"
+                            "  elseif (req.url ~ \"x\") { return (pipe); } }");
+    uint32_t at = v->ncode, moved[4096];
+    unsigned ncalls = 0;
+
+    CHECK(v->ncode < ARRAY_LEN(moved));
+    for (uint32_t i = 0; i < v->ncode; i++) {
+        moved[i] = at;
+        at += v->code[i].op != VCL_OP_TRACE;
+    }
+    CHECK_EQ(v->ncode + v->nquiet, at);
+    CHECK(v->nquiet < v->ncode);
+    for (uint32_t i = 0; i < v->ncode; i++) {
+        const struct vcl_insn *in = &v->code[i], *quiet = &v->code[moved[i]];
+        bool goes = lower_is_jump(in->op) || in->op == VCL_OP_CALL;
+
+        if (in->op == VCL_OP_TRACE)
+            continue;
+        CHECK_EQ(in->op, quiet->op);
+        CHECK(in->a == quiet->a && in->b == quiet->b);
+        CHECK_EQ(goes ? moved[in->c] : in->c, quiet->c);
+        ncalls += in->op == VCL_OP_CALL;
+    }
+    CHECK(ncalls >= 2);
+    for (unsigned i = 0; i < VCL_SUB_COUNT; i++)
+        CHECK_EQ(moved[v->subs[i].entry], v->subs[i].quiet);
+    vcl_free(&v);
+}
+
+TEST(code, a_method_is_compared_by_number_in_one_step)
+{
+    struct vcl *v = compile("sub vcl_deliver { if (req.method == \"GET\") { return (restart); }"
+                            "  if (req.method != \"HEAD\" && req.method == \"x\") {"
+                            "    return (restart); } }");
+
+    CHECK_EQ(2, count(v, VCL_SUB_DELIVER, VCL_OP_JUMP_UNLESS_METHOD)); /* not ==: past the body */
+    CHECK_EQ(1, count(v, VCL_SUB_DELIVER, VCL_OP_JUMP_IF_METHOD));
+    for (uint32_t i = v->subs[VCL_SUB_DELIVER].entry; i < v->ncode; i++)
+        if (v->code[i].op == VCL_OP_JUMP_IF_METHOD || v->code[i].op == VCL_OP_JUMP_UNLESS_METHOD) {
+            CHECK_EQ(v->code[i].c, v->code[i + 3].c);
+            CHECK(v->code[i].a > 0);
+        }
+    vcl_free(&v);
+}
+
 /* --- documentation --- */
 
 TEST(code, every_instruction_can_be_dumped)
@@ -356,5 +415,7 @@ TEST_MAIN(TEST_ENTRY(code, builtin_subs_that_only_return_are_trivial),
     TEST_ENTRY(code, a_path_that_is_too_long_is_refused),
     TEST_ENTRY(code, a_path_within_the_limit_is_counted_exactly_at_each_call),
     TEST_ENTRY(code, jumps_go_forward_and_stay_within),
+    TEST_ENTRY(code, without_traces_it_is_the_same_code),
+    TEST_ENTRY(code, a_method_is_compared_by_number_in_one_step),
     TEST_ENTRY(code, every_instruction_can_be_dumped),
     TEST_ENTRY(code, reference_is_what_the_generator_prints))
