@@ -86,6 +86,7 @@ static bool
 endpoint_terms_same(
     const struct listener_conf *a, const struct listener_conf *b, const struct conf_tls *conf)
 {
+    tassert(b->tls == NULL);
     if ((a->tls != NULL) != conf->said || (a->tls != NULL && !listener_tls_same(a->tls, conf)) ||
         a->in.facts.to_https != b->in.facts.to_https)
         return false;
@@ -155,6 +156,7 @@ endpoint_own(struct endpoint *d, const struct conf_listen *conf, char *why, size
     struct listen_how how = {.mode = conf->mode, .user = conf->user, .group = conf->group};
     char uid[16], gid[16];
 
+    tassert(d->bound != NULL); /* else there is no file */
     snprintf(uid, sizeof(uid), "%u", geteuid());
     snprintf(gid, sizeof(gid), "%u", getegid());
     if (how.user[0] == '\0' && now->user[0] != '\0')
@@ -173,6 +175,7 @@ endpoint_unprepare(struct endpoint *d)
         listener_tls_unprepare(now->tls);
     if (d->next_terms == NULL)
         return;
+    tassert(d->next_terms->before == NULL); /* no connection has read them */
     endpoint_terms_free(&d->next_terms);
     /* The file changed its owner when it was prepared: that is taken back. */
     if (d->bound != NULL)
@@ -187,6 +190,7 @@ endpoint_terms_secure(struct endpoints *all, struct listener_conf *t,
 {
     int err;
 
+    tassert(t->tls == NULL);
     if (!conf->tls.said)
         return 0;
     err =

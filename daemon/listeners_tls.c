@@ -88,6 +88,7 @@ tls_load(struct cert_table **out, const struct conf_tls *conf, const struct cert
     struct cert_spec spec = {.pairs = pairs, .npairs = certs->n};
     int err;
 
+    tassert(conf->said);
     if (pairs == NULL)
         return TERR_NOMEM;
     for (unsigned i = 0; i < certs->n; i++)

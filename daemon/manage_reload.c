@@ -286,6 +286,7 @@ reload_policy(struct reload *r, json_t **answer)
     unsigned n = 0;
     json_t *list;
 
+    tassert(r->snapshot != NULL); /* policies name the backends of it */
     reload_log_vcl(errors);
     if (err == 0) {
         vcl_errors_free(&errors);
@@ -367,6 +368,7 @@ reload_move_endpoints(struct reload *r, const struct endpoint *last)
         d->dropped = true;
         reload_tell_workers(r, d, false);
     }
+    tassert(is_new); /* `last` is one of the list, so workers have opened all behind it */
 }
 
 /* Nothing below fails the reload.  Its order is what a client may see in between: routes, then

@@ -104,6 +104,7 @@ tls_on_certificate(void *ctx, const struct cert_info *info)
         list->more++;
         return;
     }
+    tassert(list->more == 0); /* the first ones are told, and then the number of the others */
     o = tls_identity(info);
     json_put(o, "default", json_boolean(info->is_default));
     json_put(o, "parsed", json_boolean(info->is_parsed));
@@ -218,6 +219,7 @@ tls_commit(struct endpoint *d, json_t *listeners)
     struct listener_tls *tls = listener_conf(d)->tls;
     json_t *before = tls_identities(tls), *after, *o = json_object();
 
+    tassert(!d->dropped); /* tls_prepare() has found it by the configuration */
     listener_tls_commit(tls);
     after = tls_identities(tls);
     json_put_text(o, "name", listener_conf(d)->in.facts.name);

@@ -59,6 +59,7 @@ ports_has(const char *pid, const unsigned long *inodes, unsigned n)
     bool has = false;
     DIR *d;
 
+    tassert(n > 0 && n <= PORTS_INODES);
     /* Readable for processes of this user alone, or for root. */
     snprintf(path, sizeof(path), "/proc/%.32s/fd", pid);
     d = opendir(path);
@@ -146,6 +147,7 @@ ports_try(const struct sockaddr_storage *addr, socklen_t len)
 {
     int fd = socket(addr->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, err = 0;
 
+    tassert(len <= sizeof(*addr));
     if (fd < 0)
         return 0; /* of the family, not of the port */
     /* As a listener does: connections in TIME_WAIT are no reason to refuse. */

@@ -278,6 +278,7 @@ worker_on_client_begins(void *ctx, const uint8_t addr[16])
     OBJ_CHECK(w, WORKER_MAGIC);
     if (most == 0 || address_in(&conf->trusted_proxies.set, addr))
         return 0;
+    tassert(most > 0); /* conf_param's range */
     switch (conn_quota_take(w->env->quota, addr, most)) {
     case CONN_QUOTA_COUNTED:
         return 1;

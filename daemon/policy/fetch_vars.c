@@ -54,5 +54,6 @@ fetch_set_body(
     if (n > 0)
         memcpy(v->at.body + v->at.nbody, parts, n * sizeof(*parts));
     v->at.nbody += n;
+    tassert(v->at.nbody <= FETCH_BODY_PARTS_MAX);
     return 0;
 }

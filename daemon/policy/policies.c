@@ -52,6 +52,7 @@ policies_set_free(struct rcu_later *later)
 {
     struct policies_later *l = container_of(later, struct policies_later, later);
 
+    tassert(l->set != NULL); /* the first set replaced none, and nothing waited for it */
     free(l->set);
     free(l);
 }
@@ -116,6 +117,7 @@ policies_open(
         OBJ_FREE(ps);
         return TERR_NOMEM;
     }
+    tassert(ps->generation == 1); /* workers begin with 0, and so look at once */
     *out = ps;
     return 0;
 }
@@ -162,6 +164,7 @@ policies_link(struct policies *ps, struct policy *pol)
     OBJ_CHECK(pol, POLICY_MAGIC);
     tassert(pol->next == NULL);
     tassert(pol->policies == ps);
+    tassert(!pol->discarded);
     /* On the management thread, as the whole list: workers find policies by the set alone. */
     pol->next = ps->all;
     ps->all = pol;
@@ -290,6 +293,7 @@ policies_label_new(struct policies *ps, const char *label)
 {
     struct policy_tag *t = calloc(1, sizeof(*t));
 
+    tassert(ps->nlabels < POLICY_LABELS_MAX);
     if (t == NULL || (t->name = strdup(label)) == NULL) {
         free(t);
         return NULL;
@@ -398,6 +402,7 @@ policies_unlabel(struct policies *ps, const char *label)
         return TERR_NOMEM;
     for (at = &ps->labels; *at != t; at = &(*at)->next)
         ;
+    tassert(ps->nlabels > 0);
     *at = t->next;
     ps->nlabels--;
     if (policies_publish(ps, ps->active) != 0) {
@@ -441,6 +446,7 @@ policies_each(struct policies *ps, void (*f)(void *ctx, const struct policy_seen
         struct policy_seen seen = {
             .name = t->name, .file = "", .state = "label", .label_of = t->policy->name};
 
+        tassert(t->policy->nlabels > 0); /* it is counted, and so the policy cannot go */
         f(ctx, &seen);
     }
 }
@@ -462,6 +468,8 @@ policies_tick(struct policies *ps)
         }
         tassert(p != ps->active);
         tassert(p != ps->of_file);
+        tassert(p->nlabels == 0);
+        tassert(atomic_load_explicit(&p->let_go, memory_order_relaxed)); /* the registry's count */
         tassert(ps->npolicies > 0);
         *at = p->next;
         ps->npolicies--;
@@ -475,6 +483,7 @@ policies_params(const struct policies *ps, struct conf_params *params)
 {
     if (ps->active == NULL)
         return;
+    tassert(!ps->active->discarded);
     /* Varnish's defaults where the file says nothing: policies count on them. */
     params->default_ttl = policy_default_ttl_ms(params);
     if (!params->heuristic_said)

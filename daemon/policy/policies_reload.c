@@ -35,6 +35,7 @@ policies_boot(struct policies *ps)
     struct vcl_error *errors = NULL;
     int err;
 
+    tassert(ps->of_file == NULL); /* once, before there are others */
     if (path[0] == '\0')
         return 0;
     err = policies_load_file(ps, "boot", path, &errors, &why);
@@ -94,9 +95,13 @@ reload_remake(struct policies *ps, struct policy *pol, struct vcl_error **errors
 static void
 reload_forget_remade(struct policies *ps)
 {
-    for (struct policy *p = ps->all; p != NULL; p = p->next)
-        if (p->instead != NULL)
-            policy_free(&p->instead);
+    for (struct policy *p = ps->all; p != NULL; p = p->next) {
+        if (p->instead == NULL)
+            continue;
+        tassert(p->instead->next == NULL);
+        tassert(p->instead->nlabels == 0); /* they were moved back, if they were moved */
+        policy_free(&p->instead);
+    }
 }
 
 /* Those that requests may begin with, and the configuration's own.  `stays`: the active one and that
@@ -132,13 +137,17 @@ reload_move_labels(struct policies *ps, bool back)
 {
     for (struct policy *p = ps->all; p != NULL; p = p->next) {
         struct policy *from = back ? p->instead : p, *to = back ? p : p->instead;
+        unsigned moved = 0;
 
         if (p->instead == NULL)
             continue;
         for (struct policy_tag *t = ps->labels; t != NULL; t = t->next)
-            if (t->policy == from)
+            if (t->policy == from) {
                 t->policy = to;
+                moved++;
+            }
         tassert(to->nlabels == 0);
+        tassert(from->nlabels == moved);
         to->nlabels = from->nlabels;
         from->nlabels = 0;
     }
@@ -217,9 +226,11 @@ reload_take(struct policies *ps, struct policy **out, struct vcl_error **errors,
         snprintf(name, sizeof(name), "boot.%u", ++ps->nreloads);
     while (policies_find(ps, name) != NULL || policies_find_label(ps, name) != NULL);
     err = policies_load_file(ps, name, path, errors, why);
-    if (err == 0)
-        *out = ps->all;
-    return err;
+    if (err != 0)
+        return err;
+    tassert(strcmp(ps->all->name, name) == 0); /* the newest first */
+    *out = ps->all;
+    return 0;
 }
 
 /* What is loaded names the backends of ps->snapshot. */
@@ -271,6 +282,7 @@ policies_reload(struct policies *ps, struct backend_snapshot *u, bool origins_ch
     int err;
 
     OBJ_CHECK(ps, POLICIES_MAGIC);
+    tassert(ps->recorded == NULL && ps->replayed == NULL); /* no load is under way */
     *became = (struct policies_became){.text_changed = false};
     if (ps->active != NULL)
         snprintf(became->before, sizeof(became->before), "%s", ps->active->name);

@@ -71,6 +71,7 @@ policy_look(struct proxy *p)
         return;
     set = atomic_load_explicit(p->policies, memory_order_acquire);
     /* Acquire: the set's contents and the policies in it are seen as they were published. */
+    tassert(set != NULL);                         /* policies_open() has published one */
     tassert(set->generation >= p->policies_seen); /* sets count up */
     if (set->generation == p->policies_seen)
         return;
@@ -147,6 +148,7 @@ policy_log_places(struct proxy *p, const struct vcl_run *run)
             n = (size_t)snprintf(text, sizeof(text) - 64, "%.200s %.200s", here.file, here.sub);
         n += (size_t)snprintf(text + n, sizeof(text) - n,
             here.last_line > here.line ? " %u-%u" : " %u", here.line, here.last_line);
+        tassert(n < sizeof(text)); /* snprintf() says what it would write */
         last = here;
     }
     if (n > 0)

@@ -100,6 +100,7 @@ files_find(const struct policy_dirs *dirs, const char *path, const char **why)
     ssize_t len;
     int fd = open(path, O_PATH | O_CLOEXEC), err = errno;
 
+    tassert(dirs->all || dirs->conf != NULL);
     if (fd < 0) {
         *why = dirs->all || files_would_be_inside(dirs, path) ? strerror(err) : files_outside;
         return -1;

@@ -100,6 +100,7 @@ loader_glob_in(const char *path, size_t dir, glob_t *out)
     char *quoted = malloc(dir + strlen(path) + 1), *p = quoted;
     int rc;
 
+    tassert(dir <= strlen(path));
     if (quoted == NULL)
         return GLOB_NOSPACE;
     for (size_t i = 0; i < dir; i++) {
@@ -140,6 +141,7 @@ loader_find(struct policies *ps, const char *pattern, const char *from, char ***
     *out = calloc(g.gl_pathc + 1, sizeof(**out));
     whole = *out != NULL;
     for (size_t i = 0; whole && i < g.gl_pathc; i++) {
+        tassert(strlen(g.gl_pathv[i]) >= dir); /* glob(3) gives what is quoted as it is */
         if (ps->sent && !policy_may_read(&dirs, g.gl_pathv[i], &why))
             continue;
         /* It goes through policy_path() as one that an include says: without what that puts in
@@ -216,6 +218,7 @@ loader_resolve(void *ctx, const char *host, struct vcl_ip *out, unsigned max)
         if (ai->ai_family == AF_INET || ai->ai_family == AF_INET6)
             loader_say_ip(ai->ai_addr, &out[n++]);
     freeaddrinfo(list);
+    tassert(n <= max);
     return n;
 }
 
@@ -335,6 +338,7 @@ policy_resolve(
     for (const struct addrinfo *ai = list; ai != NULL && out->naddrs < 16; ai = ai->ai_next) {
         if (ai->ai_family != AF_INET && ai->ai_family != AF_INET6)
             continue;
+        tassert(ai->ai_addrlen <= sizeof(a->addrs[0]));
         memcpy(&a->addrs[out->naddrs], ai->ai_addr, ai->ai_addrlen);
         a->lens[out->naddrs++] = ai->ai_addrlen;
     }
@@ -475,6 +479,8 @@ policy_make_backends(struct policy *pol, struct vcl_error **errors)
     unsigned ndecls = vcl_backend_decls(pol->vcl, &decls);
     int result = 0;
 
+    tassert(ndecls <= vcl_backends(pol->vcl)); /* the declared ones come first */
+    tassert(pol->nheld == 0);                  /* what vcl_init makes comes behind them */
     for (unsigned i = 0; i < ndecls; i++) {
         struct director *d;
         int err;
@@ -522,6 +528,7 @@ policy_choose_default(struct policy *pol)
 static void
 policy_survey(struct policy *pol)
 {
+    tassert(pol->trivial == 0); /* once, before it is published */
     for (unsigned sub = 0; sub < VCL_SUB_COUNT; sub++) {
         enum vcl_action act;
 
@@ -558,6 +565,7 @@ policy_init(struct policy *pol, struct vcl_error **errors)
 
     if (policy_run_init(pol, VCL_SUB_INIT, &run))
         return 0;
+    tassert(run.ntrace <= VCL_TRACE_MAX);
     /* Without a trace the file's first line: an error needs a place. */
     if (run.ntrace > 0)
         vcl_place(pol->vcl, run.trace[run.ntrace - 1], &at);
@@ -610,6 +618,7 @@ policy_compile(struct policy *pol, struct slice text, struct vcl_error **errors)
     ps->recorded = ps->replayed != NULL ? NULL : pol->source;
     err = vcl_compile(&pol->vcl, &src, &loader, errors);
     ps->recorded = NULL;
+    tassert((err == 0) == (pol->vcl != NULL));
     return err;
 }
 

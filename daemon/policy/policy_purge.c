@@ -57,6 +57,7 @@ policies_purge_url(struct policies *ps, struct slice url, const struct why_field
 
     if (err != 0)
         return err;
+    tassert(ps->cache != NULL); /* only a check of a configuration has none */
     r = &w->req;
     for (unsigned i = 0; i < nfields && err == 0; i++)
         err = synthetic_set(w, fields[i].name, fields[i].value);

@@ -30,6 +30,7 @@ struct policy_source {
 static bool
 source_copy(struct span *out, struct slice text)
 {
+    tassert(text.ptr != NULL || text.len == 0);
     out->ptr = malloc(text.len + 1);
     if (out->ptr == NULL)
         return false;
@@ -121,6 +122,7 @@ source_add(struct policy_source *s, bool is_glob, const char *name, const char *
     struct source_piece *p = calloc(1, sizeof(*p));
 
     OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
+    tassert(is_glob == (path[0] == '\0')); /* a file was read somewhere */
     if (p == NULL)
         return TERR_NOMEM;
     p->is_glob = is_glob;
@@ -228,6 +230,7 @@ policy_source_glob(
     tassert(p->text.len == 0 || end[-1] == '\0'); /* source_join(): names end where the text ends */
     for (at = p->text.ptr; at < end; at += strlen(at) + 1)
         count++;
+    tassert(at == end); /* else a name would be read past the text */
     *out = calloc(count + 1, sizeof(**out));
     if (*out == NULL)
         return TERR_NOMEM;

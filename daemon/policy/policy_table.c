@@ -15,6 +15,7 @@ policy_table_unknown(struct vcl_run *r, struct slice name)
     const struct policy_ctx *ctx = r->ctx;
     struct shmlog *log = ctx->proxy->log;
 
+    tassert((ctx->fetch == NULL) != (ctx->req == NULL)); /* of one of them */
     /* A misspelt name must not fill the error log with a line a request. */
     if (!shmlog_readers(log))
         return;

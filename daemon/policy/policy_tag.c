@@ -12,6 +12,7 @@ policy_tag(struct vcl_run *r, const struct vcl_value *args)
     struct policy_ctx *ctx = r->ctx;
     struct fetch *f = ctx->fetch;
 
+    tassert(f != NULL); /* the compiler has refused it on the client's side */
     if (f->vcl->at.tags == NULL) {
         /* Of this attempt: a retry begins without tags (proxy/README 42). */
         f->vcl->at.tags = arena_alloc(&f->arena, sizeof(*f->vcl->at.tags));
@@ -32,6 +33,7 @@ policy_count_tags(struct slice text)
 
     while (n <= TAG_PURGE_MAX && tag_next(&text, TAG_SPACES | TAG_COMMAS, &tag))
         n++;
+    tassert(n <= TAG_PURGE_MAX + 1);
     return n;
 }
 

@@ -18,6 +18,7 @@ policy_hold(struct policy *pol, struct director *d)
     /* One by one: a policy makes few, once. */
     struct director **held = realloc(pol->held, (pol->nheld + 1) * sizeof(*held));
 
+    tassert(d != NULL);
     if (held == NULL) {
         director_drop(&d);
         return TERR_NOMEM;
@@ -205,6 +206,7 @@ policy_run_init(struct policy *pol, enum vcl_sub sub, struct vcl_run *run)
 
     OBJ_CHECK(pol, POLICY_MAGIC);
     tassert(sub == VCL_SUB_INIT || sub == VCL_SUB_FINI);
+    tassert(sub == VCL_SUB_FINI || !pol->discarded);
     /* A loop's clock stands in a turn: vcl_init may take long, so it has a clock of its own. */
     clock_gettime(CLOCK_MONOTONIC, &now);
     clock.mono_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;

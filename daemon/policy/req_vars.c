@@ -85,6 +85,7 @@ req_edit_stored(struct req *r, struct message_edit *e)
     if (fields == NULL)
         return TERR_NOMEM;
     tassert_slow(!r->policy.synth);
+    tassert_slow(r->entry != NULL);
     entry_message(r->entry, ENTRY_FIELDS_SENT, fields, &head);
     head.status = (uint16_t)entry_policy_status(r->entry);
     err = message_edit_init(e, &head, a, LIMIT_FIELDS);
@@ -201,6 +202,7 @@ req_set_body(struct vcl_run *run, struct req *r, const struct slice *parts, unsi
     r->policy.nbody = (uint16_t)(r->policy.nbody + n);
     if (!r->own_body && req_take_page(r) != 0)
         return TERR_NOMEM;
+    tassert_slow(r->own_body && r->rep.body != NULL);
     for (unsigned i = 0; i < n; i++) {
         struct slice part = parts[i];
 

@@ -89,6 +89,7 @@ auth_verify(struct auth *a, const struct auth_check *c)
 {
     const char *made = crypt_r(c->password, c->hash, &a->data);
 
+    tassert(a->running == c); /* auth_cancel() leaves it alone meanwhile */
     /* `known` is looked at last: an unknown user costs the same computation as a wrong password.
      * crypt(3) answers a hash that it does not know with "*0" or "*1". */
     return made != NULL && made[0] != '*' && auth_same(made, c->hash) && c->known;
@@ -243,6 +244,7 @@ auth_basic(struct slice value, struct span buf, struct slice *user, struct slice
     len = base64_decode(value, buf);
     if (len >= 0 && memchr(buf.ptr, '\0', (size_t)len) == NULL)
         colon = memchr(buf.ptr, ':', (size_t)len);
+    tassert(len < 0 || (size_t)len <= buf.len);
     if (colon == NULL) {
         /* Perhaps a password with a slip in its field. */
         explicit_bzero(buf.ptr, buf.len);

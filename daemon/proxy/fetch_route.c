@@ -10,6 +10,7 @@ fetch_rule_times(const struct fetch *f, struct fresh_params *fp)
 {
     const struct conf_route *route = f->route;
 
+    tassert(route != NULL);
     if (route->ttl.said) {
         fp->ttl_said = true;
         fp->ttl_ms = route->ttl.ms;
@@ -71,6 +72,7 @@ fetch_rule_head(struct fetch *f, const struct http_message **head)
     bool strips, offers;
     int err;
 
+    tassert(e == NULL || names->n > 0 || names->all); /* of this route: an attempt has one */
     /* A fetch that waits for room comes here again with the same head. */
     if (e != NULL) {
         *head = &e->head;

@@ -30,6 +30,7 @@ fetch_hide_tags(struct fetch *f, struct cache_response *r)
 
     if (err != 0)
         return err;
+    tassert(r->nsent <= m.nfields);
     r->head = m;
     r->hides_fields = true;
     return 0;

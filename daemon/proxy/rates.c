@@ -101,6 +101,7 @@ rates_get_memory(struct rates *r)
     if (atomic_compare_exchange_strong_explicit(
             &r->raw, &none, raw, memory_order_acq_rel, memory_order_acquire))
         return raw;
+    tassert(none != NULL && none != raw); /* the other thread's */
     storage_free(r->storage, raw, r->bytes, CHARGE_RATES);
     return none;
 }

@@ -62,6 +62,8 @@ listen_read(struct req *r, const struct conf_acme *acme, struct slice token)
     int fd, len = snprintf(path, sizeof(path), "%s%s%.*s", ours ? acme->state : acme->webroot,
                 ours ? "/challenges/http-01/" : CHALLENGE_PATH, (int)token.len, token.ptr);
 
+    tassert(token.len <= CHALLENGE_TOKEN_MAX);
+    tassert(memchr(token.ptr, '/', token.len) == NULL); /* no file but one of that directory */
     if (len < 0 || len >= (int)sizeof(path))
         return slice_of(NULL, 0);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

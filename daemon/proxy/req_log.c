@@ -175,6 +175,7 @@ req_log_secure(struct shmlog *log, struct shmlog_req *rec, const struct conn_sec
     char packed[SHMLOG_TLS_MAX];
 
     rec->tls = slice_of(packed, shmlog_tls_pack(packed, texts));
+    tassert_slow(rec->tls.len <= sizeof(packed));
     shmlog_req_any(log, rec);
     rec->tls = slice_of(NULL, 0);
 }

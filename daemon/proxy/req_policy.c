@@ -23,6 +23,7 @@ req_policy_run(struct req *r, enum vcl_sub sub)
     const bool logged = __builtin_expect(shmlog_readers(p->log), 0);
     enum vcl_action act;
 
+    tassert_slow(run->vcl == NULL); /* no run within another: a worker has one */
     ctx->policy = pol;
     ctx->ban_error = &r->policy.ban_error;
     ctx->req = r;
@@ -151,6 +152,7 @@ req_may_restart(const struct req *r)
 static enum req_next
 req_restart(struct req *r)
 {
+    tassert(r->policy.ref != NULL);
     req_forget_response(r);
     counter_add(r->proxy->counters, COUNTER_req_restarted, 1);
     r->log_flags |= SHMLOG_REQ_RESTARTED;
@@ -197,6 +199,7 @@ req_policy_key(struct req *r)
     r->key_len = 1;
     if (req_ask_policy(r, VCL_SUB_HASH) != VCL_ACT_LOOKUP)
         return TERR_POLICY;
+    tassert_slow(r->key_len <= sizeof(p->key_text));
     key = arena_copy(&r->x->arena, slice_of(p->key_text, r->key_len));
     if (key.ptr == NULL)
         return TERR_NOMEM;
@@ -307,6 +310,7 @@ req_policy_switch(struct req *r)
     /* Both are held until the request ends: strings of the first may still be in use. */
     rp->first = rp->ref;
     rp->ref = use;
+    tassert(rp->ref != rp->first); /* a labelled policy names no label, so it is another one */
     r->backend = use->policy->default_backend;
     rp->hinted = false;
     return req_policy_recv(r);
@@ -388,6 +392,7 @@ req_withdraw(struct req *r)
 {
     struct entry *fetchs = r->entry;
 
+    tassert(r->entry != NULL && !r->attempt.leader); /* no fetch has begun */
     cache_hitmiss(r->entry, NULL, (int64_t)r->proxy->loop->clock.mono_ms, 0, CACHE_MARK_ERROR);
     entry_drop(&fetchs); /* the hold that the fetch would have */
     r->holds = true;
@@ -445,6 +450,7 @@ req_fit_length(struct req *r)
     struct message_edit *e = r->policy.resp;
     unsigned now = e->head.status % 1000u, was = entry_status(r->entry);
 
+    tassert_slow(!r->begun); /* its head is still to be sent */
     if (now == was || (now != 204 && was != 204 && was != 304))
         return;
     message_edit_unset(e, SLICE_LIT("Content-Length"), HTTP_F_CONTENT_LENGTH);
@@ -464,6 +470,7 @@ req_policy_deliver(struct req *r)
 {
     enum vcl_action act;
 
+    tassert_slow(!r->policy.delivered);
     r->policy.delivered = true;
     act = req_ask_policy(r, VCL_SUB_DELIVER);
     if (act != VCL_ACT_DELIVER)

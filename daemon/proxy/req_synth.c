@@ -137,6 +137,7 @@ req_take_page(struct req *r)
 {
     struct stobj *page = r->page;
 
+    tassert_slow(!r->own_body); /* one at a time, or the first would be lost */
     /* The request's memory has none yet, or a connection still sends from the last one. */
     if (page == NULL && stobj_synth_new(&page, r->proxy->synth) != 0)
         return TERR_NOMEM;
@@ -274,6 +275,7 @@ req_absent_message(struct req *r, const struct negative_answer *a)
     req_absent_fields(r->proxy, &o);
     /* The same lines as in the rendered form, taken apart again: one place writes them. */
     own = slice_of(text, (size_t)(req_put_absent(r, a, text) - text));
+    tassert(own.len <= sizeof(text));
     while (field_line_next(&own, &name, &value))
         message_out_field(&o, http_field_id(name.ptr, name.len), name, value);
     return message_out_end(&o) == 0 ? m : NULL;
@@ -311,6 +313,7 @@ req_absent_rendered(struct req *r, const struct negative_answer *a)
     out = arena_alloc(&r->x->arena, memo->len + (size_t)REQ_ABSENT_MAX);
     if (out == NULL)
         return slice_of(NULL, 0);
+    tassert_slow(memo->len <= sizeof(memo->text));
     memcpy(out, memo->text, memo->len);
     return slice_of(out, (size_t)(req_put_absent(r, a, out + memo->len) - out));
 }
@@ -326,6 +329,7 @@ req_make_absent(struct req *r, const struct negative_answer *a)
     struct slice page = a->status == 410 ? slice_of(gone, sizeof(gone) - 1)
                                          : slice_of(not_found, sizeof(not_found) - 1);
 
+    tassert(a->status == 404 || a->status == 410); /* the negative cache stores no other */
     /* A reader of the log wants the fields, which only a message has. */
     if (req_is_ready_made(r))
         r->resp.rendered = req_absent_rendered(r, a);

@@ -153,6 +153,7 @@ req_keeping_body(struct req *r)
 int
 req_keep_body(struct req *r, int64_t most, struct vcl_value *out)
 {
+    tassert(!r->policy.body_kept || stobj_state(r->upload) == STOBJ_SETTLED);
     /* A request without a body can be sent again as it is. */
     out->i = !r->x->has_body ||
              (r->policy.body_kept && most >= 0 && stobj_len(r->upload) <= (uint64_t)most);
