@@ -268,6 +268,8 @@ fetch_tell_marker(struct fetch *f, unsigned status)
     }
 }
 
+static int fetch_leave_marker(struct fetch *f, unsigned status);
+
 int
 fetch_publish_held(struct fetch *f)
 {
@@ -284,6 +286,13 @@ fetch_publish_held(struct fetch *f)
             return err;
     }
     err = cache_publish(f->entry, &held->response);
+    if (err == TERR_NOMEM && fetch_is_shared(f) && f->shared == NULL) {
+        /* No room for its head by now: then it is for the request that fetched, as any that is not kept. */
+        f->attempt.no_room = true;
+        err = fetch_leave_marker(f, held->status);
+        if (err == 0)
+            err = cache_publish(f->entry, &held->response);
+    }
     if (err != 0)
         return err;
     f->held = NULL;

@@ -2,6 +2,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/conn_server.h"
 #include "daemon/origin/backend_snapshot.h"
+#include "daemon/proxy/rep_esi.h"
 #include "daemon/proxy/req_priv.h"
 
 int

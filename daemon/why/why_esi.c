@@ -4,6 +4,7 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/esi/esi_record.h"
+#include "daemon/proxy/rep_esi.h"
 #include "daemon/why/why_priv.h"
 #include "storage/lease.h"
 #include "storage/storage.h"
