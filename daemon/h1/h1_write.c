@@ -248,6 +248,21 @@ h1_head_finish(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_resp
     x->extra_len = (uint16_t)(p - x->extra);
 }
 
+/* Hexadecimal, and the end of the line; without snprintf(): once in each chunk. */
+static size_t
+h1_put_chunk_size(char out[16], size_t len)
+{
+    unsigned digits = 1;
+
+    tassert(len <= CHUNK_BYTES_MAX);
+    while (len >> (4 * digits) != 0)
+        digits++;
+    for (unsigned i = 0; i < digits; i++)
+        out[i] = "0123456789abcdef"[len >> (4 * (digits - 1 - i)) & 15];
+    memcpy(out + digits, "\r\n", 2);
+    return digits + 2;
+}
+
 /* How much of the output must be accepted, given that the kernel took `sent`. */
 struct h1_layout {
     size_t head_end;                    /* gathered answers and this head */
@@ -269,18 +284,18 @@ h1_lay_chunks(
         while (off < body[i].iov_len) {
             size_t len = body[i].iov_len - off;
             char *h = heads + lay->nchunks * 16;
-            int hl;
+            size_t hl;
 
             /* Three buffers of this chunk, and one for the last chunk. */
             if (s->ngather + 4 > LIMIT_WRITE_IOV)
                 return false;
             if (len > CHUNK_BYTES_MAX)
                 len = CHUNK_BYTES_MAX;
-            hl = snprintf(h, 16, "%zx\r\n", len);
-            h1_iov_add(s->gather, &s->ngather, h, (size_t)hl);
+            hl = h1_put_chunk_size(h, len);
+            h1_iov_add(s->gather, &s->ngather, h, hl);
             h1_iov_add(s->gather, &s->ngather, (char *)body[i].iov_base + off, len);
             h1_iov_add(s->gather, &s->ngather, "\r\n", 2);
-            lay->total += (size_t)hl + len + 2;
+            lay->total += hl + len + 2;
             lay->body += len;
             lay->chunk_end[lay->nchunks] = lay->total;
             lay->chunk_body[lay->nchunks++] = lay->body;

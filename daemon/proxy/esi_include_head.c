@@ -53,6 +53,8 @@ head_split(struct slice url, struct slice *authority)
 {
     const char *at, *slash;
 
+    if (url.len > 1 && url.ptr[0] == '/' && url.ptr[1] != '/')
+        return false;
     if (url.len > 7 && strncasecmp(url.ptr, "http://", 7) == 0)
         at = url.ptr + 7;
     else if (url.len > 8 && strncasecmp(url.ptr, "https://", 8) == 0)
@@ -77,12 +79,30 @@ head_authority_ok(struct slice authority)
                authority, HTTP_SCHEME_HTTP, (struct span){normal, sizeof(normal)}) > 0;
 }
 
+/* Most are: a path, with nothing in it to be resolved. */
+static bool
+head_is_path(struct slice url)
+{
+    if (url.len == 0 || url.ptr[0] != '/' || (url.len > 1 && url.ptr[1] == '/'))
+        return false;
+    for (size_t i = 1; i < url.len; i++)
+        if (url.ptr[i] == '.' && url.ptr[i - 1] == '/')
+            return false;
+    return http_target_bytes_ok(url); /* has no '#' */
+}
+
 int
 esi_resolve(struct slice *authority, struct slice page, struct slice url, struct span out)
 {
     struct slice named;
     int n;
 
+    if (head_is_path(url)) {
+        if (url.len > out.len)
+            return TERR_LIMIT;
+        memcpy(out.ptr, url.ptr, url.len);
+        return (int)url.len;
+    }
     if (head_split(url, &named)) {
         if (!head_authority_ok(named))
             return TERR_SYNTAX;

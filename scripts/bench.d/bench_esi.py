@@ -45,11 +45,15 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 128
+
+
 class Origin:
     """In this process: it sleeps, and does nothing else."""
 
     def __init__(self):
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        self.server = Server(("127.0.0.1", 0), Answer)
         self.server.daemon_threads = True
         self.port = self.server.server_port
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
