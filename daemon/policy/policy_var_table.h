@@ -105,7 +105,7 @@
     X(RESP_STATUS, number, msg_view_status(run, VCL_HTTP_RESP))                                    \
     X(RESP_REASON, made, msg_view_reason(run, VCL_HTTP_RESP))                                      \
     X(RESP_PROTO, text, SLICE_LIT("HTTP/1.1"))                                                     \
-    X(RESP_DO_ESI, number, r->entry != NULL && entry_is_esi(r->entry) && !rp->esi_off)             \
+    X(RESP_DO_ESI, number, !rp->esi_off)                                                           \
     X(RESP_TIME, seconds, run->now_s)                                                              \
     X(RESP_IS_STREAMING, number,                                                                   \
         r->entry != NULL && stobj_state(entry_part(r->entry, 0).body) == STOBJ_FILLING)            \

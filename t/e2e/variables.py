@@ -212,7 +212,7 @@ class Sweep:
 
     def find_tests(self):
         """What is set without a warning does something: a test elsewhere sets it.  There is one storage."""
-        texts = "".join(open(path, encoding="utf-8").read() for kind in ("policy", "e2e", "regress", "examples", "cache")
+        texts = "".join(open(path, encoding="utf-8").read() for kind in ("policy", "e2e", "regress", "examples", "cache", "esi")
                         for path in glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", kind, "*.*"))
                         if not path.endswith("variables.py"))
         for v in self.variables:
