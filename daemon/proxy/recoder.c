@@ -133,8 +133,11 @@ void
 recoder_give(struct recoder *r, uint64_t now_us, uint64_t cpu_us, unsigned percent)
 {
     uint64_t rest_us = percent > 0 && percent < 100 ? cpu_us * (100 - percent) / percent : 0;
+    uint64_t rests = atomic_load_explicit(&r->rests_until_us, memory_order_relaxed);
 
     tassert(atomic_load(&r->taken) && percent <= 100);
-    atomic_store_explicit(&r->rests_until_us, now_us + rest_us, memory_order_relaxed);
+    /* A hash is made within a rest, too, and does not end it. */
+    atomic_store_explicit(
+        &r->rests_until_us, (rests > now_us ? rests : now_us) + rest_us, memory_order_relaxed);
     atomic_store(&r->taken, false);
 }

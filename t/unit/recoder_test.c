@@ -67,6 +67,20 @@ TEST(recoder, the_thread_is_given_to_one_and_rests_in_proportion)
     close_one();
 }
 
+TEST(recoder, what_is_done_within_a_rest_makes_it_longer)
+{
+    open_one();
+    CHECK(recoder_take(recoder, 1000));
+    recoder_give(recoder, 1000, 1000, 5); /* until 20000 */
+    CHECK(recoder_take(recoder, UINT64_MAX));
+    recoder_give(recoder, 2000, 10, 5); /* 190 more */
+    CHECK(!recoder_take(recoder, 2190));
+    CHECK(!recoder_take(recoder, 20189));
+    CHECK(recoder_take(recoder, 20190));
+    recoder_give(recoder, 20190, 0, 5);
+    close_one();
+}
+
 static struct {
     struct job job;
     _Atomic bool ran;
@@ -95,4 +109,5 @@ TEST(recoder, runs_the_job_of_the_one_that_took_it)
 TEST_MAIN(TEST_ENTRY(recoder, what_is_seen_twice_among_few_others_is_hot),
     TEST_ENTRY(recoder, what_is_barren_is_never_hot),
     TEST_ENTRY(recoder, the_thread_is_given_to_one_and_rests_in_proportion),
+    TEST_ENTRY(recoder, what_is_done_within_a_rest_makes_it_longer),
     TEST_ENTRY(recoder, runs_the_job_of_the_one_that_took_it))
