@@ -167,6 +167,8 @@ recode_choose(struct recode *rc, struct entry *e, unsigned forms)
     struct proxy *p = recode_proxy(rc);
 
     rc->best = is.form != 0;
+    if (is.form == HTTP_FORM_DCZ) /* made at once as well as it is made for its size */
+        return NULL;
     if (is.form != 0) {
         rc->form = is.form;
         return is.best ? NULL : recode_base_of(e);

@@ -32,7 +32,7 @@ from compress import Answer, Origin, ask, plain
 CONFIG = """
 workers: 2
 storage:
-  main: {{ engine: malloc, size: 256MiB }}
+  main: {{ engine: malloc, size: 1GiB }}
 backends:
   default: {{ address: "127.0.0.1:{port}" }}
 compress: {{ min_size: 0, types: [text/*], formats: [{formats}], background_cpu: {cpu}% }}
@@ -187,23 +187,38 @@ class Forms(unittest.TestCase):
         self.assertEqual("gzip", self.get(path, "gzip, br", 2)[0])
         self.hit_until(path, "gzip, br", "br", 2)
 
+    def until_dcz(self, path, have):
+        """Another version of what was requested once, requested with the first as dictionary until it comes by it."""
+        said = {"Available-Dictionary": ":" + base64.b64encode(hashlib.sha256(have).digest()).decode() + ":"}
+        kept = self.count("dictionaries")
+        fields, _ = ask(self.tarnd.port, path, "gzip, br, zstd")
+        self.assertEqual('match="/d*"', fields["use-as-dictionary"])
+        tarnd.wait_until(lambda: self.count("dictionaries") > kept, "the dictionary is kept")
+        Versions.number[path] = 1
+        self.tarnd.admin("/v1/purge", method="POST", body={"url": f"http://x{path}"})
+        until = time.monotonic() + tarnd.PATIENCE_S
+        while time.monotonic() < until:
+            fields, body = ask(self.tarnd.port, path, "gzip, deflate, br, zstd, dcb, dcz", **said)
+            if fields["content-encoding"] == "dcz":
+                return said, fields, body
+            time.sleep(0.002)
+        self.fail(f"{path}: {fields['content-encoding']}, no dcz")
+
+    def test_a_large_one_by_a_dictionary_is_hit_often(self):
+        """It is not packed by the best level, and stays as it is."""
+        path = f"/dl{bool(self.policy):d}/1300000/text/offered"
+        have = plain(path.split("/")[1] + "0", 1300000, "text")
+        said, _, _ = self.until_dcz(path, have)
+        for _ in range(400):
+            fields, _ = ask(self.tarnd.port, path, "gzip, br, dcz", **said)
+            self.assertEqual("dcz", fields["content-encoding"])
+
     def test_a_later_version_is_packed_by_what_the_client_has(self):
         """RFC 9842: as a client would, from the first response with Use-As-Dictionary to one in dcz."""
         old = "/dp/30000/text/offered" if self.policy else "/d/30000/text/offered"
-        _, fields, _ = self.get(old, "gzip, br, zstd")
-        self.assertEqual('match="/d*"', fields["use-as-dictionary"])
         have = plain(old.split("/")[1] + "0", 30000, "text")
-        said = {"Available-Dictionary": ":" + base64.b64encode(hashlib.sha256(have).digest()).decode() + ":"}
-        tarnd.wait_until(lambda: self.count("dictionaries") > 0, "the dictionary is kept")
-        Versions.number[old] = 1
-        self.tarnd.admin("/v1/purge", method="POST", body={"url": f"http://x{old}"})
-        until = time.monotonic() + tarnd.PATIENCE_S
-        while time.monotonic() < until:
-            fields, body = ask(self.tarnd.port, old, "gzip, deflate, br, zstd, dcb, dcz", **said)
-            if fields["content-encoding"] == "dcz":
-                break
-            time.sleep(0.002)
-        self.assertEqual("dcz", fields["content-encoding"])
+        said, fields, body = self.until_dcz(old, have)
+        self.assertEqual('match="/d*"', fields["use-as-dictionary"])
         self.assertEqual("Accept-Encoding, Available-Dictionary", fields["vary"])
         self.assertEqual(str(len(body)), fields["content-length"])
         self.assertEqual(bytes.fromhex("5e2a4d1820000000") + hashlib.sha256(have).digest(), body[:40])
@@ -258,6 +273,7 @@ class GzipAlone(Forms):
     test_what_does_not_become_shorter_is_tried_once = None
     test_another_version_purges_and_conditions = None
     test_a_later_version_is_packed_by_what_the_client_has = None
+    test_a_large_one_by_a_dictionary_is_hit_often = None
     test_off_is_off = None
 
 
