@@ -561,6 +561,9 @@ recode_offer(struct proxy *p, struct entry *e)
     if (p->recoder == NULL || recode_must_stop(rc) || (conf->formats & CONF_COMPRESS_ZSTD) == 0 ||
         conf->background_cpu == 0 || rc->noffered == RECODE_OFFERED || !recode_is_whole(e))
         return;
+    /* Without `compress` a later version gets no forms, either. */
+    if (!vary_has_forms(entry_vary(e)))
+        return;
     coding = recode_coding(e, &fixed);
     if (coding.ptr != NULL && !slice_eq_nocase(coding, SLICE_LIT("gzip")))
         return;
