@@ -38,6 +38,7 @@ struct tls_wait {
 /* The layer that this thread's call of OpenSSL is for: its callbacks are told of an SSL alone, and of a BIO that all
  * connections of the thread share.  NULL: none runs. */
 static _Thread_local struct tls *tls_now;
+static _Thread_local struct secure_io *tls_io; /* of that call */
 static _Thread_local BIO *tls_bio;
 
 static struct tls *
@@ -66,7 +67,7 @@ tls_bio_write(BIO *bio, const char *data, int len)
     tassert(t != NULL && len >= 0);
     BIO_clear_retry_flags(bio);
     /* No call makes more than the room is for, unless a peer makes us answer without end. */
-    if (!secure_io_put(t->io, data, (size_t)len)) {
+    if (!secure_io_put(tls_io, data, (size_t)len)) {
         t->why = "too much to be sent at once";
         return -1;
     }
@@ -77,7 +78,7 @@ static int
 tls_bio_read(BIO *bio, char *data, int room)
 {
     struct tls *t = tls_now;
-    struct secure_io *io = t->io;
+    struct secure_io *io = tls_io;
     size_t n;
 
     BIO_clear_retry_flags(bio);
@@ -159,7 +160,7 @@ tls_begin(struct tls *t, struct secure_io *io)
     tassert(tls_now == NULL);
     /* What another call left would pass for this one's: so each that fails clears it. */
     tassert_slow(ERR_peek_error() == 0);
-    t->io = io;
+    tls_io = io;
     tls_now = t;
 }
 
@@ -171,7 +172,7 @@ tls_end(struct tls *t, int rc)
 
     tassert(tls_now == t);
     tls_now = NULL;
-    t->io = NULL;
+    tls_io = NULL;
     if (tls_memory_refused() && err != SSL_ERROR_SSL && err != SSL_ERROR_SYSCALL)
         ERR_clear_error();
     switch (err) {
@@ -260,6 +261,8 @@ tls_handshake(struct secure *s, struct secure_io *io)
         t->why = "a challenge of ACME was answered";
         return TERR_CLOSED;
     }
+    if (t->server != NULL)
+        tls_suspend_watch(t);
     return 0;
 }
 
@@ -285,8 +288,10 @@ tls_decrypt(struct secure *s, struct secure_io *io, struct span room)
     /* OpenSSL is not asked again after an end: it would report another error. */
     if (t->ended != 0)
         return t->ended;
-    if (io->in.len == 0 && SSL_pending(t->ssl) == 0 && !t->early_held)
+    if (io->in.len == 0 && (t->ssl == NULL || SSL_pending(t->ssl) == 0) && !t->early_held)
         return 0; /* OpenSSL would take a buffer to find that out */
+    if (!tls_ready(t))
+        return TERR_NOMEM;
     /* One record a call.  Behind the first, only if more lies here: a call that finds nothing costs as much as a small
      * record.  Behind the byte that was held may be the rest of its record. */
     while (rc == 0 && got < room.len && (got == 0 || io->in.len > 0 || (early && got == 1))) {
@@ -321,6 +326,8 @@ tls_encrypt(struct secure *s, struct secure_io *io, struct slice plain)
     int rc;
 
     tassert(plain.len > 0 && plain.len <= SECURE_RECORD);
+    if (!tls_ready(t))
+        return TERR_NOMEM;
     tls_pay_key_updates(t, plain.len);
     tls_begin(t, io);
     rc = tls_end(t, __builtin_expect(t->early == TLS_EARLY_NONE, 1)
@@ -334,6 +341,8 @@ tls_shut(struct secure *s, struct secure_io *io)
 {
     struct tls *t = tls_of(s);
 
+    if (!tls_ready(t))
+        return;
     tls_begin(t, io);
     /* 0: ours is sent, and the peer's has not come, for which nothing waits. */
     tls_end(t, SSL_shutdown(t->ssl) < 0 ? -1 : 1);
@@ -342,7 +351,7 @@ tls_shut(struct secure *s, struct secure_io *io)
 static bool
 tls_is_server(const struct secure *s)
 {
-    return SSL_is_server(tls_of(s)->ssl);
+    return tls_of(s)->server != NULL;
 }
 
 static const char *
@@ -377,7 +386,9 @@ tls_free(struct secure **sp)
         else
             w->tls = NULL;
     }
-    SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    tls_suspend_forget(t);
+    if (t->ssl != NULL)
+        SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(t->ssl);
     ERR_clear_error();
     if (t->client != NULL)
@@ -599,6 +610,7 @@ static void
 tls_facts(const struct secure *s, struct conn_secure *out, char *text, size_t size)
 {
     const struct tls *t = tls_of(s);
+    /* Not suspended: it is asked when the handshake is complete. */
     const char *name = SSL_get_servername(t->ssl, TLSEXT_NAMETYPE_host_name);
     /* Counted.  Of a resumed session it is the one that was verified then. */
     X509 *cert = SSL_get_peer_certificate(t->ssl);
@@ -641,14 +653,21 @@ static const struct secure_ops tls_ops = {
     .free = tls_free,
 };
 
+void
+tls_layer_set_bio(struct tls *t)
+{
+    tassert(tls_bio != NULL);
+    BIO_up_ref(tls_bio); /* SSL_set_bio() takes one reference where both are the same */
+    SSL_set_bio(t->ssl, tls_bio, tls_bio);
+}
+
 /* NULL: no memory. */
 static struct tls *
 tls_new(SSL_CTX *ctx, struct loop *l)
 {
     struct tls *t = usage_calloc(&l->usage, USAGE_CONN, sizeof(*t));
-    BIO *bio = tls_bio_here();
 
-    if (t != NULL && bio != NULL)
+    if (t != NULL && tls_bio_here() != NULL)
         t->ssl = SSL_new(ctx);
     if (t == NULL || t->ssl == NULL) {
         usage_free(&l->usage, USAGE_CONN, t);
@@ -658,8 +677,8 @@ tls_new(SSL_CTX *ctx, struct loop *l)
     t->magic = TLS_MAGIC;
     t->secure.ops = &tls_ops;
     t->loop = l;
-    BIO_up_ref(bio); /* SSL_set_bio() takes one reference where both are the same */
-    SSL_set_bio(t->ssl, bio, bio);
+    list_init(&t->link);
+    tls_layer_set_bio(t);
     tls_lib_set_shed(t->ssl);
     return t;
 }

@@ -4,6 +4,7 @@
 
 #include <openssl/ssl.h>
 
+#include "daemon/base/list.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/obj.h"
 #include "daemon/tls/cert_file.h"
@@ -50,22 +51,32 @@ struct tls {
     struct tls_server *server; /* NULL: we are the client */
     struct tls_client *client; /* held; NULL: we are the server */
     struct loop *loop;
-    SSL *ssl;
-    struct secure_io *io;  /* of the call that runs; NULL: none does */
+    SSL *ssl;              /* NULL: suspended */
     struct tls_wait *wait; /* for a certificate; NULL: it does not wait */
     char *said;            /* `why`, where it names names; or NULL */
     const char *why;       /* of a failure; a text that stays; NULL: there is none, or OpenSSL's */
     unsigned long err;     /* OpenSSL's, of a failure */
+    union {
+        struct list link; /* among those of the thread that may be suspended, or of none */
+        struct {
+            void *bytes; /* its state, with its secrets; OPENSSL_free() */
+            size_t len;
+        } suspended;
+    };
     char first[5]; /* what a client begins with: the head of a record, or a method of HTTP */
     unsigned char nfirst;
     int16_t ended;             /* 0, or what decrypt() has met behind its last bytes */
     unsigned char key_updates; /* of the peer's, that data has not paid for */
+    bool used;                 /* since it was last looked at (tls_suspend.c) */
     uint16_t unpaid;           /* bytes of data that do not pay for one yet */
-    bool acme;                 /* the client asks for the answer to a challenge of ACME */
+    unsigned quiet : 5;        /* rounds without use */
+    unsigned patience : 3;     /* it is suspended after 2^patience of them */
+    bool acme : 1;             /* the client asks for the answer to a challenge of ACME */
+    bool early_held : 1;       /* its first byte is here */
     uint8_t early;             /* enum tls_early */
-    bool early_held;           /* its first byte is here */
     char early_byte;
 };
+_Static_assert(sizeof(struct tls) <= 128, "a size class of jemalloc's");
 
 /* tls_fail.c.  What the thread's last failed call says; its error queue is empty behind it.  With a file the system's
  * reason, where that cannot be read.  Valid until the thread's next call. */
@@ -87,6 +98,9 @@ void tls_layer_prepare(SSL_CTX *ctx);
 /* The same, of a listener that answers challenges of ACME. */
 void tls_layer_prepare_acme(SSL_CTX *ctx);
 
+/* A new SSL gets the thread's BIO, which is there. */
+void tls_layer_set_bio(struct tls *t);
+
 /* For a callback of OpenSSL's: the layer that it was called for. */
 struct tls *tls_current(const SSL *ssl);
 
@@ -96,6 +110,26 @@ void tls_memory_leave(void);
 /* Has OpenSSL been refused memory on this thread, since it was asked last?  It may have done
  * without, and left an error behind nevertheless. */
 bool tls_memory_refused(void);
+
+/* tls_suspend.c.  Its handshake is complete: without traffic it may be suspended from now on. */
+void tls_suspend_watch(struct tls *t);
+/* Before its SSL goes.  If it is suspended, there is none. */
+void tls_suspend_forget(struct tls *t);
+/* The slow half of tls_ready(). */
+bool tls_restore(struct tls *t);
+
+/* Before a call of OpenSSL's behind the handshake.  False: it was suspended, and there is no memory. */
+static inline bool
+tls_ready(struct tls *t)
+{
+#ifdef OPENSSL_IS_AWSLC
+    t->used = true;
+    return __builtin_expect(t->ssl != NULL, 1) || tls_restore(t);
+#else
+    (void)t;
+    return true;
+#endif
+}
 
 /* tls_early.c: as the calls of OpenSSL that they stand for, to be judged alike. */
 enum {

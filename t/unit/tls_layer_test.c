@@ -1,5 +1,6 @@
 /* tls_layer_test.c -- handshakes of which the test decides when the certificate is read, without sockets and
- * threads; errors in the certificate that a backend is shown. */
+ * threads; connections without traffic, on a clock that the test moves; errors in the certificate that a backend is
+ * shown. */
 #include "t/unit/cert_fixture.h"
 
 #include <openssl/ssl.h>
@@ -10,7 +11,7 @@
 #include "daemon/base/waiter.h"
 #include "daemon/net/secure.h"
 #include "daemon/tls/cert_store.h"
-#include "daemon/tls/tls.h"
+#include "daemon/tls/tls_priv.h"
 
 /* A loop without a loop, a listener, and a client that has sent its hello. */
 struct bench {
@@ -21,6 +22,7 @@ struct bench {
     struct secure *layer;
     char hello[4096], out[SECURE_FLIGHT_MAX];
     size_t hello_len;
+    struct task stream; /* stands for the layer's */
 };
 
 static struct bench b;
@@ -113,6 +115,287 @@ TEST(wait, a_connection_that_ends_when_its_certificate_is_just_there)
     b.layer->ops->free(&b.layer);
     CHECK(task_queue_is_empty(&b.loop.tasks));
     bench_close();
+}
+
+/* ---- connections without traffic ---- */
+
+static struct {
+    SSL_CTX *ctx;
+    SSL *ssl;
+    BIO *in, *out;
+} peer;
+
+static void
+bench_on_rearm(struct timer_wheel *w, uint64_t at_ms)
+{
+    (void)w, (void)at_ms;
+}
+
+static void
+bench_on_stream(struct task *t)
+{
+    (void)t;
+}
+
+/* What the peer has said goes to the layer, and the layer's answer to the peer. */
+static struct secure_io
+peer_hear(void)
+{
+    static char said[65536];
+    int n = BIO_read(peer.out, said, sizeof(said));
+
+    return (struct secure_io){
+        .in = slice_of(said, n > 0 ? (size_t)n : 0), .out = b.out, .out_max = sizeof(b.out)};
+}
+
+static void
+peer_tell(const struct secure_io *io)
+{
+    if (io->out_len > 0)
+        CHECK_EQ(io->out_len, BIO_write(peer.in, io->out, (int)io->out_len));
+}
+
+static void
+peer_open(int version, const char *cipher)
+{
+    struct secure_io io;
+    int rc = TERR_AGAIN;
+
+    bench_open();
+    b.loop.clock.mono_ms = 1000;
+    timer_wheel_init(&b.loop.wheel, 1000, bench_on_rearm);
+    task_init(&b.stream, &b.loop.tasks, bench_on_stream);
+    b.layer->task = &b.stream;
+    peer.ctx = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_min_proto_version(peer.ctx, version);
+    SSL_CTX_set_max_proto_version(peer.ctx, version);
+    CHECK_EQ(1, version == TLS1_3_VERSION ? SSL_CTX_set_ciphersuites(peer.ctx, cipher)
+                                          : SSL_CTX_set_cipher_list(peer.ctx, cipher));
+    peer.ssl = SSL_new(peer.ctx);
+    peer.in = BIO_new(BIO_s_mem());
+    peer.out = BIO_new(BIO_s_mem());
+    SSL_set_bio(peer.ssl, peer.in, peer.out);
+    SSL_set_connect_state(peer.ssl);
+    while (rc == TERR_AGAIN) {
+        SSL_do_handshake(peer.ssl);
+        io = peer_hear();
+        rc = b.layer->ops->handshake(b.layer, &io);
+        if (offload_run_one(b.offload)) {
+            task_queue_run(&b.loop.tasks, 10);
+            rc = b.layer->ops->handshake(b.layer, &io);
+        }
+        peer_tell(&io);
+    }
+    CHECK_EQ(0, rc);
+    CHECK_EQ(1, SSL_do_handshake(peer.ssl));
+}
+
+static void
+peer_close(void)
+{
+    if (b.layer != NULL)
+        b.layer->ops->free(&b.layer);
+    SSL_free(peer.ssl);
+    SSL_CTX_free(peer.ctx);
+    CHECK(task_queue_is_empty(&b.loop.tasks));
+    for (unsigned i = 0; i < TIMER_SLOTS; i++)
+        CHECK(list_empty(&b.loop.wheel.slots[i]));
+    bench_close();
+}
+
+static void
+pass(unsigned seconds)
+{
+    for (unsigned i = 0; i < seconds * 1000 / TIMER_TICK_MS; i++) {
+        b.loop.clock.mono_ms += TIMER_TICK_MS;
+        timer_wheel_run(&b.loop.wheel, b.loop.clock.mono_ms);
+        task_queue_run(&b.loop.tasks, 10);
+    }
+}
+
+static bool
+is_suspended(void)
+{
+    return container_of(b.layer, struct tls, secure)->ssl == NULL;
+}
+
+#ifdef OPENSSL_IS_AWSLC
+static const bool suspends = true;
+#else
+static const bool suspends = false;
+#endif
+
+/* The peer says something, and the layer repeats it. */
+static void
+echo(const char *text)
+{
+    struct secure_io io;
+    char got[256];
+    ssize_t n;
+
+    CHECK_EQ(strlen(text), SSL_write(peer.ssl, text, (int)strlen(text)));
+    io = peer_hear();
+    n = b.layer->ops->decrypt(b.layer, &io, (struct span){got, sizeof(got)});
+    CHECK_EQ(strlen(text), n);
+    CHECK_MEM(text, got, (size_t)n);
+    CHECK_EQ(0, io.in.len);
+    CHECK_EQ(0, b.layer->ops->encrypt(b.layer, &io, slice_of(got, (size_t)n)));
+    CHECK(!is_suspended());
+    peer_tell(&io);
+    CHECK_EQ(n, SSL_read(peer.ssl, got, sizeof(got)));
+    CHECK_MEM(text, got, (size_t)n);
+}
+
+static void
+suspend_and_go_on(int version, const char *cipher)
+{
+    struct secure_io io;
+
+    peer_open(version, cipher);
+    echo("first");
+    pass(11);
+    CHECK_EQ(suspends, is_suspended());
+    /* Nothing has come: it is not restored for that. */
+    io = peer_hear();
+    CHECK_EQ(0, b.layer->ops->decrypt(b.layer, &io, (struct span){b.out, sizeof(b.out)}));
+    CHECK_EQ(suspends, is_suspended());
+    echo("second");
+    echo("third");
+    pass(21);
+    CHECK_EQ(suspends, is_suspended());
+    if (version == TLS1_3_VERSION)
+        CHECK_EQ(1, SSL_key_update(peer.ssl, SSL_KEY_UPDATE_REQUESTED));
+    echo("behind new keys of both sides");
+    pass(41);
+    CHECK_EQ(suspends, is_suspended());
+    io = peer_hear();
+    b.layer->ops->shut(b.layer, &io);
+    peer_tell(&io);
+    CHECK_EQ(0, SSL_read(peer.ssl, b.out, 1));
+    CHECK_EQ(SSL_ERROR_ZERO_RETURN, SSL_get_error(peer.ssl, 0));
+    peer_close();
+}
+
+TEST(suspend, a_connection_goes_on_with_each_cipher_and_version)
+{
+    suspend_and_go_on(TLS1_3_VERSION, "TLS_AES_128_GCM_SHA256");
+    suspend_and_go_on(TLS1_3_VERSION, "TLS_AES_256_GCM_SHA384");
+    suspend_and_go_on(TLS1_3_VERSION, "TLS_CHACHA20_POLY1305_SHA256");
+    suspend_and_go_on(TLS1_2_VERSION, "ECDHE-ECDSA-AES128-GCM-SHA256");
+    suspend_and_go_on(TLS1_2_VERSION, "ECDHE-ECDSA-AES256-GCM-SHA384");
+    suspend_and_go_on(TLS1_2_VERSION, "ECDHE-ECDSA-CHACHA20-POLY1305");
+}
+
+TEST(suspend, one_that_ends_while_it_is_suspended_leaves_nothing)
+{
+    peer_open(TLS1_3_VERSION, "TLS_AES_128_GCM_SHA256");
+    pass(11);
+    CHECK_EQ(suspends, is_suspended());
+    peer_close();
+}
+
+TEST(suspend, a_record_that_has_come_in_part_is_waited_for)
+{
+    struct secure_io io;
+    struct slice rest;
+    char got[16];
+
+    peer_open(TLS1_3_VERSION, "TLS_AES_128_GCM_SHA256");
+    CHECK_EQ(4, SSL_write(peer.ssl, "half", 4));
+    io = peer_hear();
+    rest = slice_of(io.in.ptr + 7, io.in.len - 7);
+    io.in.len = 7;
+    CHECK_EQ(0, b.layer->ops->decrypt(b.layer, &io, (struct span){got, sizeof(got)}));
+    pass(60);
+    CHECK(!is_suspended());
+    io.in = rest;
+    CHECK_EQ(4, b.layer->ops->decrypt(b.layer, &io, (struct span){got, sizeof(got)}));
+    CHECK_MEM("half", got, 4);
+    peer_close();
+}
+
+/* Each restoring doubles the silence that comes before the next: 5, 10 and 20 s, and a round at most. */
+TEST(suspend, one_that_asks_again_and_again_is_soon_left_alone)
+{
+    unsigned restored = 0;
+
+    peer_open(TLS1_3_VERSION, "TLS_AES_128_GCM_SHA256");
+    for (unsigned i = 0; i < 20; i++) {
+        pass(12);
+        restored += is_suspended();
+        echo("every twelve seconds");
+    }
+    CHECK(restored <= 2);
+    CHECK_EQ(suspends, restored > 0);
+    peer_close();
+}
+
+/* The library's heap: the allocation that is counted down to fails. */
+static unsigned fail_in; /* 0: none does */
+static bool failed;
+
+static void *
+heap_realloc(void *p, size_t n, const char *file, int line)
+{
+    (void)file, (void)line;
+    if (fail_in > 0 && --fail_in == 0) {
+        failed = true;
+        return NULL;
+    }
+    return realloc(p, n);
+}
+
+static void *
+heap_malloc(size_t n, const char *file, int line)
+{
+    return heap_realloc(NULL, n, file, line);
+}
+
+static void
+heap_free(void *p, const char *file, int line)
+{
+    (void)file, (void)line;
+    free(p);
+}
+
+/* It is suspended without the memory or goes on as it is; it is restored or ends. */
+static bool
+suspend_with_failure(unsigned nth)
+{
+    struct secure_io io;
+    char got[16];
+    ssize_t n;
+    bool any;
+
+    peer_open(TLS1_3_VERSION, "TLS_AES_128_GCM_SHA256");
+    echo("first");
+    failed = false;
+    fail_in = nth;
+    pass(11);
+    fail_in = 0;
+    any = failed;
+    pass(11);
+    CHECK_EQ(suspends, is_suspended());
+    CHECK_EQ(6, SSL_write(peer.ssl, "second", 6));
+    io = peer_hear();
+    failed = false;
+    fail_in = nth;
+    n = b.layer->ops->decrypt(b.layer, &io, (struct span){got, sizeof(got)});
+    fail_in = 0;
+    CHECK(n == 6 || (failed && n < 0));
+    if (n == 6)
+        echo("third");
+    peer_close();
+    return any || failed;
+}
+
+TEST(suspend, an_allocation_that_fails_ends_that_connection_at_most)
+{
+    unsigned nth = 1;
+
+    while (suspend_with_failure(nth))
+        nth++;
+    CHECK(!suspends || nth > 10);
 }
 
 /* ---- a certificate of ours, for a backend ---- */
@@ -221,11 +504,17 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST_ENTRY(wait, a_connection_that_ends_while_its_certificate_is_read),
         TEST_ENTRY(wait, a_connection_that_ends_when_its_certificate_is_just_there),
+        TEST_ENTRY(suspend, a_connection_goes_on_with_each_cipher_and_version),
+        TEST_ENTRY(suspend, one_that_ends_while_it_is_suspended_leaves_nothing),
+        TEST_ENTRY(suspend, a_record_that_has_come_in_part_is_waited_for),
+        TEST_ENTRY(suspend, one_that_asks_again_and_again_is_soon_left_alone),
+        TEST_ENTRY(suspend, an_allocation_that_fails_ends_that_connection_at_most),
         TEST_ENTRY(client, a_certificate_that_is_whole),
         TEST_ENTRY(client, one_that_was_cut_short_is_no_shorter_chain),
         TEST_ENTRY(client, one_that_is_damaged_is_not_called_no_memory),
         TEST_ENTRY(client, what_is_no_file_of_a_certificate),
     };
 
+    CHECK_EQ(1, CRYPTO_set_mem_functions(heap_malloc, heap_realloc, heap_free));
     return cmocka_run_group_tests(tests, certs_make, certs_free);
 }
