@@ -302,7 +302,8 @@ h2_forget_trouble(struct h2_conn *c)
     int64_t less = (int64_t)(now - c->trouble_ms) * H2_TROUBLE_PER_S / 1000;
 
     if (less > 0) {
-        c->trouble = less >= c->trouble ? 0 : c->trouble - (int32_t)less;
+        if (c->trouble > 0)
+            c->trouble = less >= c->trouble ? 0 : c->trouble - (int32_t)less;
         c->trouble_ms = now;
     }
 }
@@ -323,7 +324,7 @@ h2_streams_adjust(struct h2_conn *c)
         return;
     }
     h2_forget_trouble(c);
-    if (c->trouble == 0 && c->server->nstreams < H2_STREAMS_BUSY / 2)
+    if (c->trouble <= 0 && c->server->nstreams < H2_STREAMS_BUSY / 2)
         h2_say_streams(c, c->said.streams_max);
 }
 

@@ -401,12 +401,12 @@ struct h2_body {
     size_t at, left;
 };
 
-/* For what a client may send on account of work that it has had. */
+/* For what a client may send on account of work that it has had: now, or all at once when it comes to that. */
 static inline void
 h2_trouble_less(struct h2_conn *c, int n)
 {
-    if (c->trouble > 0)
-        c->trouble = c->trouble > n ? c->trouble - n : 0;
+    if (c->trouble > -H2_TROUBLE_MAX)
+        c->trouble -= n;
 }
 
 /* One DATA frame.  Returns how many body bytes it has; fewer than `len` where buffers run out. */

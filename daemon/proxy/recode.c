@@ -143,7 +143,7 @@ recode_has(struct proxy *p, const struct entry *base, unsigned form, const uint8
         struct vary_recoding is = vary_recoded(entry_vary(e));
 
         if (is.form == form && vary_supersedes(entry_vary(base), entry_vary(e)) &&
-            (is.hash == NULL || memcmp(is.hash, hash, DICTIONARY_HASH_LEN) == 0))
+            (is.hash == NULL || (hash != NULL && memcmp(is.hash, hash, DICTIONARY_HASH_LEN) == 0)))
             return true;
     }
     return false;
