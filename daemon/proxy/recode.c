@@ -51,13 +51,14 @@ recode_conf(struct proxy *p)
     return &snapshot_conf(registry_snapshot(p->registry))->compress;
 }
 
-/* Another number for the next version of the response, and for each thing that can be made of it. */
+/* Another number for the next version of the response, and for each thing that can be made of it.  By a dictionary it
+ * is one thing: how well it can be packed is known when it was read. */
 static uint64_t
 recode_number(const struct recode *rc, const struct entry *base)
 {
     uint64_t number =
         (base->node.key.lo ^ (uint64_t)base->received_ms * UINT64_C(0x9e3779b97f4a7c15)) +
-        rc->form * 2u + rc->best;
+        rc->form * 2u + (rc->best && rc->form != HTTP_FORM_DCZ);
     uint64_t of = 0;
 
     if (rc->form == HTTP_FORM_DCZ)

@@ -233,6 +233,22 @@ class Forms(unittest.TestCase):
         # What a route offers has the field, if the origin does not send it.
         self.assertEqual('match="/js/app.*"', ask(self.tarnd.port, "/js/1/1000/text/length")[0]["use-as-dictionary"])
 
+    def test_what_a_dictionary_does_not_make_shorter_is_tried_once(self):
+        path = f"/dr{bool(self.policy):d}/20000/random/offered"
+        have = plain(path.split("/")[1] + "0", 20000, "random")
+        said = {"Available-Dictionary": ":" + base64.b64encode(hashlib.sha256(have).digest()).decode() + ":"}
+        kept, before = self.count("dictionaries"), self.count("barren")
+        ask(self.tarnd.port, path, "gzip")
+        tarnd.wait_until(lambda: self.count("dictionaries") > kept, "the dictionary is kept")
+        Versions.number[path] = 1
+        self.tarnd.admin("/v1/purge", method="POST", body={"url": f"http://x{path}"})
+        until = time.monotonic() + tarnd.PATIENCE_S
+        while self.count("barren") == before and time.monotonic() < until:
+            ask(self.tarnd.port, path, "gzip, dcz", **said)
+        for _ in range(100):
+            self.assertEqual("gzip", ask(self.tarnd.port, path, "gzip, dcz", **said)[0]["content-encoding"])
+        self.assertEqual(before + 1, self.count("barren"))
+
     def test_off_is_off(self):
         kept = -1
         while kept != self.count("dictionaries"):  # what other tests offered is there
@@ -279,6 +295,7 @@ class GzipAlone(Forms):
     test_another_version_purges_and_conditions = None
     test_a_later_version_is_packed_by_what_the_client_has = None
     test_a_large_one_by_a_dictionary_is_hit_often = None
+    test_what_a_dictionary_does_not_make_shorter_is_tried_once = None
     test_off_is_off = None
 
 
