@@ -305,6 +305,31 @@ recode_start_run(struct recode *rc)
     recoder_submit(recode_proxy(rc)->recoder, &rc->job);
 }
 
+/* Is what it takes at that level a small part of the store? */
+static bool
+recode_fits(struct recode *rc, int level)
+{
+    rc->how.level = level;
+    rc->memory = repack_memory(&rc->how, rc->plain_len);
+    return rc->memory <= recode_proxy(rc)->storage_bytes / RECODE_STORE_SHARE;
+}
+
+/* The level.  False: none takes so little.  By a dictionary a low one is much shorter than the best without. */
+static bool
+recode_set_level(struct recode *rc, const struct recode_kind *kind)
+{
+    static const int lower[] = {9, 6, 3};
+
+    if (rc->dictionary == NULL)
+        return recode_fits(rc, rc->best ? kind->best : kind->level);
+    rc->best = rc->plain_len + rc->how.dictionary.len <= RECODE_DCZ_BEST_MAX &&
+               recode_fits(rc, kind->best);
+    for (unsigned i = 0; i < ARRAY_LEN(lower) && !rc->best; i++)
+        if (recode_fits(rc, lower[i]))
+            return true;
+    return rc->best;
+}
+
 /* All of the body is there. */
 static void
 recode_submit_form(struct recode *rc)
@@ -314,19 +339,13 @@ recode_submit_form(struct recode *rc)
     struct usage *u = &p->loop->usage;
     uint64_t gain = rc->base_len / RECODE_GAIN;
 
-    rc->how = (struct repack){.form = kind->repack,
-        .level = rc->best ? kind->best : kind->level,
-        .stop = recode_must_stop,
-        .ctx = rc};
+    rc->how = (struct repack){.form = kind->repack, .stop = recode_must_stop, .ctx = rc};
     if (rc->dictionary != NULL) {
         rc->how.dictionary = dictionary_bytes(rc->dictionary);
         rc->how.hash = dictionary_hash_of(rc->dictionary);
-        rc->best = rc->plain_len + rc->how.dictionary.len <= RECODE_DCZ_BEST_MAX;
-        rc->how.level = rc->best ? kind->best : kind->level;
     }
-    rc->memory = repack_memory(&rc->how, rc->plain_len);
     rc->packed_room = rc->base_len - gain;
-    if (rc->plain_len == 0 || rc->memory > p->storage_bytes / RECODE_STORE_SHARE) {
+    if (rc->plain_len == 0 || !recode_set_level(rc, kind)) {
         recode_end_barren(rc);
         return;
     }

@@ -32,7 +32,7 @@ from compress import Answer, Origin, ask, plain
 CONFIG = """
 workers: 2
 storage:
-  main: {{ engine: malloc, size: 1GiB }}
+  main: {{ engine: malloc, size: {size} }}
 backends:
   default: {{ address: "127.0.0.1:{port}" }}
 compress: {{ min_size: 0, types: [text/*], formats: [{formats}], background_cpu: {cpu}% }}
@@ -76,7 +76,7 @@ class Versions(Answer):
 
 
 class Forms(unittest.TestCase):
-    formats, cpu, policy = "gzip, br, zstd", 100, ""
+    formats, cpu, policy, size = "gzip, br, zstd", 100, "", "1GiB"
 
     @classmethod
     def setUpClass(cls):
@@ -86,7 +86,7 @@ class Forms(unittest.TestCase):
         threading.Thread(target=cls.origin.serve_forever, daemon=True).start()
         cls.errors = tempfile.TemporaryFile()
         cls.tarnd = tarnd.Tarnd(TARND, CONFIG.format(port=cls.origin.server_address[1], formats=cls.formats,
-                                                     cpu=cls.cpu, policy=cls.policy), stderr=cls.errors)
+                                                     cpu=cls.cpu, policy=cls.policy, size=cls.size), stderr=cls.errors)
 
     @classmethod
     def tearDownClass(cls):
@@ -276,6 +276,16 @@ class WithPolicy(Forms):
         came, fields, body = super().get(path, coding, number, **how)
         self.assertIn("x-hits", fields)
         return came, fields, body
+
+
+class SmallStore(unittest.TestCase):
+    """The best level would take too much of it for what a dictionary makes: it is made at another one."""
+    formats, cpu, policy, size = "gzip, br, zstd", 100, "", "256MiB"
+    setUpClass, tearDownClass = classmethod(Forms.setUpClass.__func__), classmethod(Forms.tearDownClass.__func__)
+    count, until_dcz = Forms.count, Forms.until_dcz
+
+    def test_a_script_by_a_dictionary(self):
+        self.until_dcz("/ds/300000/text/offered", plain("ds0", 300000, "text"))
 
 
 class GzipAlone(Forms):
