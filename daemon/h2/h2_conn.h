@@ -44,7 +44,8 @@ enum {
     H2_CONN_WINDOW = 262144,   /* body bytes of all streams that a client may send unread */
     H2_FRAMES_TURN = 1000,     /* then other connections have their turn */
     H2_REQUESTS_TURN = 16,     /* the same, of streams that begin */
-    H2_TROUBLE_MAX = 400, /* and as much below 0, for what may still come of frames that were sent */
+    H2_TROUBLE_MAX =
+        400, /* and as much below 0, for what may still come of frames that were sent */
     H2_STREAMS_BUSY = 4096,               /* open on a loop: from here on a client may have fewer */
     H2_TROUBLE_HALF = H2_TROUBLE_MAX / 2, /* from here on it may have fewer streams */
     H2_TROUBLE_PER_S = 16,                /* of it that is forgotten */
