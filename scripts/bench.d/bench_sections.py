@@ -52,6 +52,8 @@ SECTIONS = (
             usual=(3, 5)),
     Section("esi", "bench_esi", "a page with 12 includes: its time beside Varnish, its cost beside hits",
             usual=(1, 3)),
+    Section("day", "bench_day", "a day's traffic: bytes, CPU and memory without compression, by gzip, by forms",
+            usual=(90, 1)),
     Section("window", "bench_window", "5 GB to 100 readers through one window: fetches, memory"),
     Section("workers", "bench_workers", "two workers against one: requests per CPU second"),
     Section("log", "bench_log", "a hit beside readers of the log; what a reader at 20,000/s loses"),
