@@ -207,12 +207,15 @@ dictionaries_find(struct dictionaries *d, const uint8_t hash[32], const struct h
 
     OBJ_CHECK(d, DICTIONARIES_MAGIC);
     pthread_mutex_lock(&d->lock);
-    for (unsigned i = 0; i < DICTIONARIES_MAX && found == NULL; i++) {
-        if (!dictionary_is(d->of[i], hash, site))
+    for (unsigned i = 0; i < DICTIONARIES_MAX; i++) {
+        struct dictionary *dict = d->of[i];
+
+        if (dict == NULL || !dictionary_is(dict, hash, site))
             continue;
-        found = d->of[i];
-        found->used = ++d->uses;
-        found->refs++;
+        dict->used = ++d->uses;
+        dict->refs++;
+        found = dict;
+        break;
     }
     pthread_mutex_unlock(&d->lock);
     return found;

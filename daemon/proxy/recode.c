@@ -248,7 +248,7 @@ recode_grow(struct recode *rc, size_t more)
 static int
 recode_read(struct recode *rc)
 {
-    struct lease_extent ext;
+    struct lease_extent ext = {.len = 0};
     struct lease_batch b = {.extents = &ext, .n = 0, .max = 1};
     const struct lease_returns back = {.ids = &ext.id, .n = 1};
     int n = rep_take(&rc->rep, &b, false, &rc->wait), err;
@@ -457,7 +457,7 @@ recode_do_run(struct recode *rc)
     if (waiter_pending(&rc->wait))
         return;
     usage_unnote(&p->loop->usage, USAGE_REQUEST, rc->memory);
-    counter_add(p->counters, COUNTER_compress_recode_us, rc->cpu_us);
+    counter_add(p->counters, COUNTER_compress_recode_cpu, rc->cpu_us);
     if (rc->form == 0) {
         recode_keep_dictionary(rc);
         return;

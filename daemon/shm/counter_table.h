@@ -67,7 +67,7 @@
     X(compress, refused, COUNTER, "Requests answered 503: too many responses being unpacked")      \
     X(compress, recoded, COUNTER, "Shorter forms made of what is hit often: br, zstd")             \
     X(compress, dictionaries, COUNTER, "Contents of responses kept as dictionaries for later ones") \
-    X(compress, recode_us, COUNTER, "Time of a processor for these, in microseconds")              \
+    X(compress, recode_cpu, COUNTER, "Time of a processor for these, in microseconds")              \
     X(compress, barren, COUNTER, "Bodies that did not become shorter, or were too large for it")   \
     X(compress, saved_bytes, COUNTER, "Bytes not sent, since clients got a shorter form")          \
     X(esi, parsed, COUNTER, "Bodies parsed for ESI while they came")                               \

@@ -130,7 +130,7 @@ class Day:
 def figures(row):
     """What the table shows, by names."""
     c = row["counters"]
-    recode_s = c["compress.recode_us"] / 1e6
+    recode_s = c["compress.recode_cpu"] / 1e6
     return {"requests": c["req.total"], "hits": 100 * c["req.hit"] / c["req.total"],
             "sent_mb": c["resp.body_bytes"] / 1e6,
             "saved_mb": c["compress.saved_bytes"] / 1e6, "recode_s": recode_s,

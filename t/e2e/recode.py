@@ -133,7 +133,7 @@ class Forms(unittest.TestCase):
         self.assertIsNone(self.get(path)[0])
         self.assertEqual(1, Answer.asked[path])
         self.assertGreaterEqual(self.count("recoded"), 2)
-        self.assertGreater(self.count("recode_us"), 0)
+        self.assertGreater(self.count("recode_cpu"), 0)
         self.assertGreater(self.count("saved_bytes"), 0)
         url = urllib.parse.quote(f"http://x{path}", safe="")
         stored = self.tarnd.admin(f"/v1/why?url={url}")["stored"]
@@ -296,7 +296,7 @@ class GzipAlone(Forms):
         for _ in range(100):
             self.assertEqual("gzip", self.get("/hot/30000/text/length", "gzip, br, zstd")[0])
         self.assertIsNone(self.get("/hot/30000/text/length", "br")[0])
-        self.assertEqual(0, self.count("recode_us"))
+        self.assertEqual(0, self.count("recode_cpu"))
 
     test_what_is_hit_often_becomes_br_and_then_better_br = None
     test_zstd_is_for_those_without_br = None
