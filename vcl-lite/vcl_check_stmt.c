@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "daemon/base/tassert.h"
+#include "vcl-lite/vcl_filter.h"
 
 static void stmt_list(struct sema *s, struct ast_stmt *stmt);
 
@@ -108,6 +109,17 @@ stmt_combine(struct sema *s, struct ast_stmt *stmt, enum vcl_var var, enum vcl_t
     return NULL;
 }
 
+/* A list that stands in the text is read at load; another one when it is set. */
+static void
+stmt_check_filters(struct sema *s, enum vcl_var var, const struct sema_node *n)
+{
+    struct slice bad;
+
+    if (n->op == VCL_OP_CONST && vcl_filters(var, slice_of(n->value.s, n->value.len), &bad) < 0)
+        vcl_fail(s->cx, n->pos, NULL, "there is no filter '%.*s' here: there are %s", (int)bad.len,
+            bad.ptr, vcl_filters_known(var));
+}
+
 static void
 stmt_set(struct sema *s, struct ast_stmt *stmt)
 {
@@ -135,9 +147,8 @@ stmt_set(struct sema *s, struct ast_stmt *stmt)
         n = sema_expr(s, stmt->expr, type);
     else
         n = stmt_combine(s, stmt, var, type);
-    if ((sema_var_flags(var) & VCL_WARNS) != 0)
-        vcl_warn(s->cx, stmt->var->pos, NULL, "'%s' does nothing yet: the line is left out",
-            sema_shown(s, stmt->var));
+    if (vcl_is_filters(var) && n != NULL)
+        stmt_check_filters(s, var, n);
     /* NULL after an error: there will be no code. */
     stmt->expr->what = n;
 }

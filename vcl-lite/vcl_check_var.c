@@ -53,18 +53,6 @@ sema_field(struct sema *s, const struct ast_expr *e, enum vcl_var var)
     return sema_name(s, name);
 }
 
-/* The value of a variable that belongs to a feature that does not exist yet. */
-static struct sema_node *
-sema_neutral(struct sema *s, enum vcl_type type, struct vcl_pos pos)
-{
-    struct sema_node *n = sema_node(s, VCL_OP_CONST, type, pos);
-
-    if (n != NULL && type == VCL_TYPE_STRING)
-        /* Set, and empty: an unset string equals nothing, not even another one. */
-        n->value.s = "";
-    return n;
-}
-
 /* storage.NAME.used_space */
 static struct sema_node *
 sema_read_storage(struct sema *s, const struct ast_expr *e, enum vcl_var var)
@@ -120,9 +108,6 @@ sema_read(struct sema *s, struct ast_expr *e, enum vcl_var var)
         return NULL;
     }
     sema_use(s, SEMA_READ, e->pos, sema_shown(s, e), where);
-    /* Without an instruction: there is nothing behind it that could be asked. */
-    if ((sema_var_flags(var) & VCL_WARNS) != 0)
-        return sema_neutral(s, type, e->pos);
     /* The run's own: no call of the host. */
     if (var == VCL_VAR_NOW)
         return sema_node(s, VCL_OP_NOW, VCL_TYPE_TIME, e->pos);

@@ -112,14 +112,14 @@ doc_flags(unsigned flags)
 {
     /* Of one version only, or settable in one only. */
     if ((flags & VCL_V40) != 0)
-        return (flags & VCL_WARNS) != 0 ? " (4.0 only; does nothing yet)" : " (4.0 only)";
+        return " (4.0 only)";
     if ((flags & VCL_V41) != 0)
-        return (flags & VCL_WARNS) != 0 ? " (4.1 only; does nothing yet)" : " (4.1 only)";
+        return " (4.1 only)";
     if ((flags & VCL_W40) != 0)
         return " (set in 4.0 only)";
     if ((flags & VCL_TARN) != 0)
         return " (Tarn's own)";
-    return (flags & VCL_WARNS) != 0 ? " (does nothing yet)" : "";
+    return "";
 }
 
 /* What setting it does not do. */

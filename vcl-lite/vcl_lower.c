@@ -216,7 +216,7 @@ lower_set(struct lower *l, const struct ast_stmt *stmt)
     int http = sema_var_http(var);
 
     /* The load has warned that it has no effect here, so there is no code. */
-    if ((sema_var_flags(var) & VCL_WARNS) != 0 || sema_var_inert(var) != NULL)
+    if (sema_var_inert(var) != NULL)
         return;
     if (sema_var_type(var) == VCL_TYPE_BODY) {
         lower_body_set(l, n, var, stmt->op == AST_ASSIGN_ADD);
@@ -237,7 +237,7 @@ lower_unset(struct lower *l, const struct ast_stmt *stmt)
     enum vcl_var var = sema_var(l->s, stmt->var);
     int http = sema_var_http(var);
 
-    if ((sema_var_flags(var) & VCL_WARNS) != 0 || sema_var_inert(var) != NULL)
+    if (sema_var_inert(var) != NULL)
         return;
     if (http < 0) {
         lower_emit(l, VCL_OP_UNSET, 0, var, 0);

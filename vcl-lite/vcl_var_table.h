@@ -23,7 +23,6 @@ enum vcl_var_flag {
     VCL_V41 = 2,   /* only in vcl 4.1 */
     VCL_W40 = 8,   /* set only in vcl 4.0 */
     VCL_TARN = 16, /* Tarn's own: Varnish has none of this name */
-    VCL_WARNS = 4, /* the feature does not exist yet: setting it is accepted with a warning */
 };
 
 /* clang-format off */
@@ -34,6 +33,9 @@ enum vcl_var_flag {
     X(BEREQ_PROTO, "messages are sent as HTTP/1.1")                                                \
     X(BERESP_PROTO, "messages are sent as HTTP/1.1")                                               \
     X(RESP_PROTO, "messages are sent as HTTP/1.1")                                                 \
+    X(REQ_FILTERS, "a request's body is sent as it came")                                          \
+    X(BEREQ_FILTERS, "a request's body is sent as it came")                                        \
+    X(BERESP_STORAGE_HINT, "there is one storage")                                                 \
     X(REQ_TRACE, "the log has the lines that ran while a reader is attached")                      \
     X(BEREQ_TRACE, "the log has the lines that ran while a reader is attached")                    \
     X(BEREQ_TASK_DEADLINE,                                                                         \
@@ -97,8 +99,8 @@ enum vcl_var_flag {
       "Is ESI carried out in its response?")                                          \
     X(REQ_ESI_LEVEL, "req.esi_level", INT, VCL_CLIENT, 0, 0, 0,                                    \
       "Depth of ESI includes; 0: a client's request")                                              \
-    X(REQ_FILTERS, "req.filters", STRING, VCL_IN(RECV), VCL_IN(RECV), 0, VCL_WARNS,                \
-      "Filters of the request's body")                                                             \
+    X(REQ_FILTERS, "req.filters", STRING, VCL_IN(RECV), VCL_IN(RECV), 0, 0,                        \
+      "Filters of the request's body: none")                                                             \
     X(REQ_GRACE, "req.grace", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,                     \
       "Upper bound of the grace of a stored response; unset: its own grace")                       \
     X(REQ_HASH_ALWAYS_MISS, "req.hash_always_miss", BOOL, VCL_CLIENT, VCL_CLIENT, 0, 0,            \
@@ -149,7 +151,7 @@ enum vcl_var_flag {
     X(BEREQ_CONNECT_TIMEOUT, "bereq.connect_timeout", DURATION, VCL_IN(PIPE) | VCL_BACKEND,        \
       VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) | VCL_BACKEND, 0, "How long connecting may take")   \
     X(BEREQ_FILTERS, "bereq.filters", STRING, VCL_IN(BACKEND_FETCH), VCL_IN(BACKEND_FETCH), 0,     \
-      VCL_WARNS, "Filters of the body that is sent")                                               \
+      0, "Filters of the body that is sent: none")                                               \
     X(BEREQ_FIRST_BYTE_TIMEOUT, "bereq.first_byte_timeout", DURATION, VCL_BACKEND, VCL_BACKEND,    \
       VCL_IN(PIPE) | VCL_BACKEND, 0, "Time to the first byte of the response")                     \
     X(BEREQ_HTTP, "bereq.http.", HEADER, VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) | VCL_BACKEND,   \
@@ -199,7 +201,8 @@ enum vcl_var_flag {
     X(BERESP_DO_STREAM, "beresp.do_stream", BOOL, VCL_BERESP, VCL_BERESP, 0, 0,                    \
       "Deliver while the body arrives; false: when it is complete")                                \
     X(BERESP_FILTERS, "beresp.filters", STRING, VCL_IN(BACKEND_RESPONSE),                          \
-      VCL_IN(BACKEND_RESPONSE), 0, VCL_WARNS, "Filters of the body that is received")              \
+      VCL_IN(BACKEND_RESPONSE), 0, 0,                                                              \
+      "Filters of the body that is received: of gunzip, esi and gzip those that do something")              \
     X(BERESP_GRACE, "beresp.grace", DURATION, VCL_BERESP, VCL_BERESP, 0, 0,                        \
       "How long it may be served stale while a new one is fetched")                                \
     X(BERESP_HTTP, "beresp.http.", HEADER, VCL_BERESP, VCL_BERESP, VCL_BERESP, 0,                  \
@@ -215,7 +218,7 @@ enum vcl_var_flag {
     X(BERESP_STORAGE, "beresp.storage", STEVEDORE, VCL_BERESP, VCL_BERESP, 0, 0,                   \
       "Where it will be stored")                                                                   \
     X(BERESP_STORAGE_HINT, "beresp.storage_hint", STRING, VCL_BERESP, VCL_BERESP, 0,               \
-      VCL_V40 | VCL_WARNS, "The name of the storage to be used: there is one")                     \
+      VCL_V40, "The name of the storage to be used: there is one")                     \
     X(BERESP_TIME, "beresp.time", TIME, VCL_BERESP, 0, 0, 0, "When its head was received")         \
     X(BERESP_TRANSIT_BUFFER, "beresp.transit_buffer", BYTES, VCL_IN(BACKEND_RESPONSE),             \
       VCL_IN(BACKEND_RESPONSE), 0, 0,                                                              \
@@ -273,8 +276,8 @@ enum vcl_var_flag {
       "The body of a synthetic response")                                                          \
     X(RESP_DO_ESI, "resp.do_esi", BOOL, VCL_RESP, VCL_RESP, 0, VCL_V41,                            \
       "Is ESI carried out in it?")                                                                      \
-    X(RESP_FILTERS, "resp.filters", STRING, VCL_RESP, VCL_RESP, 0, VCL_WARNS,                      \
-      "Filters of the body that is sent")                                                          \
+    X(RESP_FILTERS, "resp.filters", STRING, VCL_RESP, VCL_RESP, 0, 0,                              \
+      "Filters of the body that is sent: of esi, gunzip and range those that do something")                                                          \
     X(RESP_HTTP, "resp.http.", HEADER, VCL_RESP, VCL_RESP, VCL_RESP, 0,                            \
       "Header fields of the response to the client")                                               \
     X(RESP_IS_STREAMING, "resp.is_streaming", BOOL, VCL_RESP, 0, 0, 0,                             \

@@ -49,6 +49,7 @@
     X(REQ_BACKEND_HINT, pointer, req_backend(r))                                                   \
     X(REQ_CAN_GZIP, number, (http_codings(r->head) & HTTP_TAKES_GZIP) != 0)                        \
     X(REQ_STORAGE, pointer, ctx->proxy->storage)                                                   \
+    X(REQ_FILTERS, text, SLICE_LIT(""))                                                            \
     X(REQ_GRACE, said_ms, rp->grace_ms)                                                            \
     X(REQ_TTL, said_ms, rp->max_age_ms)                                                            \
     X(REQ_MAX_AGE, said_ms, rp->max_age_ms)                                                        \
@@ -72,6 +73,7 @@
     X(BEREQ_CONNECT_TIMEOUT, ms, f == NULL ? vars_pipe_connect_ms(ctx) : VARS_TIMEOUT(connect))    \
     X(BEREQ_FIRST_BYTE_TIMEOUT, ms, VARS_TIMEOUT(first_byte))                                      \
     X(BEREQ_BETWEEN_BYTES_TIMEOUT, ms, VARS_TIMEOUT(between_bytes))                                \
+    X(BEREQ_FILTERS, text, SLICE_LIT(""))                                                          \
     X(BEREQ_TASK_DEADLINE, ms, 0)                                                                  \
     X(BEREQ_IS_BGFETCH, number, v->bgfetch)                                                        \
     X(BEREQ_IS_HITMISS, number, v->hitmiss)                                                        \
@@ -98,6 +100,8 @@
     X(BERESP_DO_ESI, number, v->at.esi)                                                            \
     X(BERESP_DO_GUNZIP, number, v->at.gunzip)                                                      \
     X(BERESP_DO_STREAM, number, !v->at.whole)                                                         \
+    X(BERESP_FILTERS, text, slice_str(vcl_filters_text(vars_beresp_filters(&v->at))))              \
+    X(BERESP_STORAGE_HINT, text, SLICE_LIT(""))                                                    \
     X(BERESP_WAS_304, number, v->at.was_304)                                                          \
     X(BERESP_TRANSIT_BUFFER, number,                                                               \
         v->at.transit_bytes == FETCH_UNSAID ? params->transit_buffer : v->at.transit_bytes)              \
@@ -106,6 +110,7 @@
     X(RESP_REASON, made, msg_view_reason(run, VCL_HTTP_RESP))                                      \
     X(RESP_PROTO, text, SLICE_LIT("HTTP/1.1"))                                                     \
     X(RESP_DO_ESI, number, !rp->esi_off)                                                           \
+    X(RESP_FILTERS, text, slice_str(vcl_filters_text(vars_resp_filters(r))))                       \
     X(RESP_TIME, seconds, run->now_s)                                                              \
     X(RESP_IS_STREAMING, number,                                                                   \
         r->entry != NULL && stobj_state(entry_part(r->entry, 0).body) == STOBJ_FILLING)            \
@@ -186,8 +191,10 @@
     X(BERESP_DO_ESI, vars_set_bool(&v->at.esi, value->i != 0))                                     \
     X(BERESP_DO_GUNZIP, vars_set_bool(&v->at.gunzip, value->i != 0))                               \
     X(BERESP_DO_STREAM, vars_set_bool(&v->at.whole, value->i == 0))                                   \
+    X(BERESP_FILTERS, vars_set_beresp_filters(run, v, policy_string(value)))                       \
     X(BERESP_TRANSIT_BUFFER, vars_set_ms(&v->at.transit_bytes, value->i < 0 ? 0 : value->i))          \
     X(RESP_DO_ESI, vars_set_esi(rp, value->i != 0))                                                \
+    X(RESP_FILTERS, vars_set_resp_filters(run, rp, policy_string(value)))                          \
     X(RESP_STATUS, msg_view_set_status(run, VCL_HTTP_RESP, value->i))                              \
     X(RESP_REASON, msg_view_set_reason(run, VCL_HTTP_RESP, policy_string(value)))
 

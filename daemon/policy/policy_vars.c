@@ -9,6 +9,7 @@
 #include "daemon/policy/msg_view.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req.h"
+#include "vcl-lite/vcl_filter.h"
 
 /* --- what the rows read --- */
 
@@ -112,6 +113,34 @@ static int64_t
 vars_entry_age_ms(const struct entry *e, int64_t now_ms)
 {
     return entry_first_age_ms(e) + (now_ms - e->received_ms);
+}
+
+/* Those that will do something, as fetch_pack.c decides.  Nothing is known before there is a response. */
+static unsigned
+vars_beresp_filters(const struct fetch_policy_attempt *at)
+{
+    const bool packed = at->came != NULL && http_has(at->came, HTTP_F_CONTENT_ENCODING);
+    const bool gunzip = packed && (at->esi || at->gunzip) && fetch_head_is_gzip(at->came);
+
+    return (gunzip ? VCL_FILTER_GUNZIP : 0U) |
+           (at->esi && (!packed || gunzip) ? VCL_FILTER_ESI : 0U) |
+           (at->gzip && !at->esi && !packed ? VCL_FILTER_GZIP : 0U);
+}
+
+/* Likewise of the response to the client, as the delivery does. */
+static unsigned
+vars_resp_filters(const struct req *r)
+{
+    const struct req_policy *rp = &r->policy;
+    const struct entry *e = r->entry;
+
+    if (e == NULL) /* a synthetic answer is sent as it is */
+        return 0;
+    if (entry_is_esi(e))
+        return rp->esi_off ? 0 : VCL_FILTER_ESI;
+    if (req_must_unpack(r))
+        return VCL_FILTER_GUNZIP;
+    return r->nranges > 0 && !rp->range_off ? VCL_FILTER_RANGE : 0;
 }
 
 /* --- kinds of values --- */
@@ -249,6 +278,36 @@ vars_set_gzip(struct fetch_policy *v, bool yes)
     v->at.gzip = yes;
     v->at.gzip_said = true;
     return 0;
+}
+
+/* They take the place of what do_gzip, do_gunzip and do_esi said before. */
+static int
+vars_set_beresp_filters(struct vcl_run *run, struct fetch_policy *v, struct slice list)
+{
+    struct slice bad;
+    int filters = vcl_filters(VCL_VAR_BERESP_FILTERS, list, &bad);
+
+    if (filters < 0)
+        return policy_fail(run, "beresp.filters was set to a name that is none of gunzip, esi, "
+                                "esi_gzip, gzip, testgunzip");
+    v->at.esi = (filters & VCL_FILTER_ESI) != 0;
+    v->at.gunzip = (filters & VCL_FILTER_GUNZIP) != 0;
+    return vars_set_gzip(v, (filters & VCL_FILTER_GZIP) != 0);
+}
+
+/* What is not in the list is not done to the response. */
+static int
+vars_set_resp_filters(struct vcl_run *run, struct req_policy *rp, struct slice list)
+{
+    struct slice bad;
+    int filters = vcl_filters(VCL_VAR_RESP_FILTERS, list, &bad);
+
+    if (filters < 0)
+        return policy_fail(
+            run, "resp.filters was set to a name that is none of esi, gunzip, range");
+    rp->gunzip_off = (filters & VCL_FILTER_GUNZIP) == 0;
+    rp->range_off = (filters & VCL_FILTER_RANGE) == 0;
+    return vars_set_esi(rp, (filters & VCL_FILTER_ESI) != 0);
 }
 
 static int

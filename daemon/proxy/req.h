@@ -62,6 +62,7 @@ struct req_policy {
     bool body_keeping : 1, body_kept : 1; /* the request's body can be sent again */
     bool close;                           /* the connection ends after this */
     bool esi_off : 1;                     /* req.esi, or resp.do_esi, is false */
+    bool gunzip_off : 1, range_off : 1;   /* taken out of resp.filters */
     bool piped : 1;                       /* return(pipe) */
     bool hinted : 1;                      /* req.backend_hint was set */
     bool no_length : 1;                   /* Content-Length was taken out of `message` */
@@ -257,6 +258,8 @@ int req_hash_data(struct vcl_run *run, struct req *r, struct slice data);
 int req_edit(struct req *r); /* r->policy.req is there.  0, TERR_NOMEM */
 void req_show_head(const struct req *r, struct vcl_run *run);
 int req_edit_resp(struct req *r); /* r->policy.resp is there */
+/* Is it stored packed, and does the client not take that? */
+bool req_must_unpack(const struct req *r);
 struct slice req_identity(const struct req *r);
 struct slice req_reason(const struct req *r); /* SYNTH */
 

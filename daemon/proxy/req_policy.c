@@ -77,7 +77,7 @@ req_forget_response(struct req *r)
     rp->absent = NULL;
     rp->touched = rp->delivered = rp->synth = rp->hitmiss = rp->hitpass = false;
     rp->nbody = 0;
-    rp->piped = rp->no_length = false;
+    rp->piped = rp->no_length = rp->gunzip_off = rp->range_off = false;
     r->nranges = 0;
     r->log_flags &=
         ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE | SHMLOG_REQ_MISS | SHMLOG_REQ_HITMISS |

@@ -48,8 +48,6 @@ req_begin_unpacked(struct req *r)
     tassert(r->entry != NULL && !r->head_sent && r->rep.filter == NULL);
     if (sent == NULL)
         return TERR_NOMEM;
-    if (!req_entry_is_packed(r->entry))
-        return 0;
     m = arena_alloc(&r->x->arena, sizeof(*m));
     if (m == NULL || derive_coding(sent, &none, &r->x->arena, m) != 0)
         return TERR_NOMEM;
@@ -62,6 +60,16 @@ req_begin_unpacked(struct req *r)
         return 0;
     r->resp.length = STOBJ_SIZE_UNKNOWN;
     return r->resp.bodyless ? 0 : req_open_unpack(r);
+}
+
+bool
+req_must_unpack(const struct req *r)
+{
+    struct slice spec = entry_vary(r->entry);
+
+    return vary_has_forms(spec) && vary_recoded(spec).saved == 0 &&
+           (http_forms(r->head) & HTTP_FORM_GZIP) == 0 && !r->policy.gunzip_off &&
+           req_entry_is_packed(r->entry);
 }
 
 int
@@ -80,7 +88,8 @@ req_begin_form(struct req *r)
         counter_add(r->proxy->counters, COUNTER_compress_saved_bytes, r->resp.bodyless ? 0 : saved);
         return 0;
     }
-    return (http_forms(r->head) & HTTP_FORM_GZIP) != 0 ? 0 : req_begin_unpacked(r);
+    return (http_forms(r->head) & HTTP_FORM_GZIP) == 0 && req_must_unpack(r) ? req_begin_unpacked(r)
+                                                                             : 0;
 }
 
 /* Too many clients have their responses unpacked and do not read them. */

@@ -69,17 +69,15 @@ TEST(policy_vars, every_readable_variable_has_a_row_and_no_other)
 {
     for (unsigned i = 0; i < VCL_VAR_COUNT; i++)
         check_row((enum vcl_var)i, "read",
-            promised[i].read != 0 && (promised[i].flags & VCL_WARNS) == 0 &&
-                !is_elsewhere((enum vcl_var)i, promised[i].type),
-            gets[i]);
+            promised[i].read != 0 && !is_elsewhere((enum vcl_var)i, promised[i].type), gets[i]);
 }
 
 TEST(policy_vars, every_settable_variable_has_a_row_and_no_other)
 {
     for (unsigned i = 0; i < VCL_VAR_COUNT; i++)
         check_row((enum vcl_var)i, "set",
-            promised[i].write != 0 && (promised[i].flags & VCL_WARNS) == 0 &&
-                !is_inert((enum vcl_var)i) && promised[i].type != VCL_TYPE_BODY &&
+            promised[i].write != 0 && !is_inert((enum vcl_var)i) &&
+                promised[i].type != VCL_TYPE_BODY &&
                 !is_elsewhere((enum vcl_var)i, promised[i].type),
             sets[i]);
 }
@@ -88,8 +86,8 @@ TEST(policy_vars, every_unsettable_variable_has_a_row_and_no_other)
 {
     for (unsigned i = 0; i < VCL_VAR_COUNT; i++)
         check_row((enum vcl_var)i, "unset",
-            promised[i].unset != 0 && (promised[i].flags & VCL_WARNS) == 0 &&
-                !is_inert((enum vcl_var)i) && !is_elsewhere((enum vcl_var)i, promised[i].type),
+            promised[i].unset != 0 && !is_inert((enum vcl_var)i) &&
+                !is_elsewhere((enum vcl_var)i, promised[i].type),
             unsets[i]);
 }
 
