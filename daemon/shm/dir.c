@@ -142,7 +142,8 @@ shm_dir_give(struct shm_dir *d, unsigned mode, unsigned gid)
 static int shm_dir_open_at(struct shm_dir **out, const char *path);
 
 /* A tarnd that was killed leaves its directory, and its log rings are memory.  A directory
- * is removed now if its process is gone and its lock is free. */
+ * is removed now if its process is gone and its lock is free.  Another user's is left to that user, without a
+ * word: anybody can make one. */
 static void
 shm_dir_remove_dead(void)
 {
@@ -152,6 +153,7 @@ shm_dir_remove_dead(void)
     while (all != NULL && (e = readdir(all)) != NULL) {
         char path[64], *end = e->d_name;
         struct shm_dir *dead;
+        struct stat st;
         long pid = 0;
 
         if (strncmp(e->d_name, "tarn.", 5) == 0)
@@ -161,7 +163,7 @@ shm_dir_remove_dead(void)
         if (pid <= 0 || *end != '\0' || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
             continue;
         snprintf(path, sizeof(path), "/dev/shm/tarn.%ld", pid);
-        if (access(path, W_OK) == 0 && shm_dir_open_at(&dead, path) == 0) {
+        if (lstat(path, &st) == 0 && st.st_uid == geteuid() && shm_dir_open_at(&dead, path) == 0) {
             dead->made = true;
             shm_dir_close(&dead);
         }
