@@ -65,7 +65,7 @@ storage:
   main: {{ engine: malloc, size: {size}MiB, eviction: s3-fifo }}
 index: {{ bits: auto }}
 negative_cache: {{ entries: 1000, ttl: 5s }}
-compress: {{ min_size: 0, types: [text/*], states: 8, background_cpu: 50% }}
+compress: {{ formats: [gzip, br, zstd], min_size: 0, types: [text/*], states: 8, background_cpu: 50% }}
 routes:
   - {{ path: "{unpacked}", compress: off }}
   - {{ path: /esi/, esi: on }}
@@ -207,13 +207,14 @@ class Torture:
         for name in ("requests", "bytes", "hits", "purges", "bans", "posts", "policies",
                      "multipart", "table versions", "looks", "left", "h2 requests", "h2 cancelled", "h2 goaway",
                      "h2 connections", "h2 connections by TLS", "packed answers", "unpacked answers", "packed parts",
-                     "esi pages", "esi left"):
+                     "esi pages", "esi left", "br answers", "zstd answers"):
             if self.count[name] == 0 and self.args.seconds >= LONG_S:
                 self.wrong.append(f"no {name}")
         self.wrong += [name for name in self.count if name.startswith("cut that nothing excuses")]
         for kind in set(KINDS) - {"breaks", "checked"}:
             if self.count[f"failed {kind}"]:
                 self.wrong.append(f"{self.count[f'failed {kind}']} failed of {kind}")
+        self.wrong += [f"failed: {name[8:]}" for name in self.count if name.startswith("unasked ")]
 
     def close(self):
         if self.tarnd.process.poll() is None:
@@ -253,7 +254,7 @@ class Torture:
               f"{c['bytes'] / MI:.0f} MiB verified, {c['table values']} table values; "
               f"{c['hits']} hits, {c['negative']} negative; "
               f"{c['purges']} + {c['purges by policy']} purges, {c['bans']} bans "
-              f"({c['bans at a time']} at a time at most), {c['posts']} posts, "
+              f"({c['bans at a time']} at a time at most, {c['bans refused']} refused), {c['posts']} posts, "
               f"{c['parameters']} parameters, {c['policies']} policies; "
               f"{c['table versions']} table versions, {c['table writers killed']} writers killed; "
               f"{t['cache.evicted']} evictions, {t['fetch.windows']} windows, {t['resp.behind']} "
@@ -261,7 +262,7 @@ class Torture:
               f"{t['index.doubled']} doublings; by HTTP/2 {c['h2 requests']} answers of {c['streams']} streams, "
               f"{c['h2 connections']} + {c['h2 connections by TLS']} connections, {c['h2 cancelled']} cancelled, "
               f"{c['h2 goaway']} GOAWAY; {c['packed answers']} answers packed, {c['packed bytes'] / MI:.0f} MiB of "
-              f"it, {c['packed parts']} parts, {c['unpacked answers']} unpacked, {t['compress.recoded']} forms made, "
+              f"it, {c['packed parts']} parts, {c['unpacked answers']} unpacked, {t['compress.recoded']} forms made ({t['compress.barren']} in vain), "
               f"{c['br answers']} answers br, {c['zstd answers']} zstd; left {c['left']}, {cuts}, waited for a slow reader "
               f"{c['waited for a slow reader']}; the longest answer took {c['longest']:.1f} s; "
               f"at most {c['resident'] / MI:.0f} MiB resident, {c['charged'] / MI:.1f} charged, in "

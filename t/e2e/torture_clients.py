@@ -441,9 +441,11 @@ class Reading:
 
     def failed(self, pieces):
         """An origin that breaks off before its head; a validation that a purge overtakes."""
-        for _ in pieces:
-            pass
+        said = b"".join(bytes(piece) for piece in pieces)
         self.count[f"failed {self.r.kind_name}"] += 1
+        if self.r.kind_name not in ("breaks", "checked") and self.count["told of"] < 5:
+            self.count["told of"] += 1
+            self.count[f"unasked {self.r.target}: {self.status} {self.fields} {said[:300]}"] += 1
 
 
 class Part(threading.Thread):
@@ -531,6 +533,8 @@ class Part(threading.Thread):
 
     def some_resource(self, kinds=None):
         """What all look at; or few of the others often, and many seldom."""
+        if kinds is not None and "forms" in kinds and self.rng.random() < 0.1:  # hot, whatever comes and goes
+            return self.rng.choice(self.world.by_kind["forms"])
         near = [r for r in self.world.focus() if kinds is None or r.kind_name in kinds]
         if near and self.rng.random() < 0.5:
             return self.rng.choice(near)
@@ -587,7 +591,7 @@ class Pipeliner(Part):
     """Keeps a processor busy."""
 
     def turn(self):
-        hot = self.world.by_kind["hot"]
+        hot = self.world.by_kind[self.rng.choice(("hot", "hot", "forms"))]
         self.ask(*(Ask(self.world, self.rng.choice(hot), self.rng)
                    for _ in range(self.rng.choice((8, 16, 32, 64)))))
 

@@ -339,23 +339,26 @@ class Windows(unittest.TestCase):
             b"HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nTransfer-Encoding: chunked\r\n\r\n"
             b"10\r\n0123456789abcdef\r\n0\r\n\r\n")
         held = []
+        asked_for = 0
 
-        def finds_no_room():
-            before = self.counter("fetch.windows")
-            self.tarnd.ask(f"{tiny}?{len(held)}")
-            return self.counter("fetch.windows") > before
+        def without_room(*fields):
+            """The answer where the store had no room for the body. One that was kept makes the next try fuller."""
+            nonlocal asked_for
+            while len(held) < 40:
+                before = self.counter("fetch.windows")
+                asked_for += 1
+                answer = self.tarnd.ask(f"{tiny}?{asked_for}", *fields)
+                if self.counter("fetch.windows") > before:
+                    return answer
+                _, target = self.add(f"held-{len(held)}", etag=None, size=20 * MI)
+                held.append(self.tarnd.connect(receive_buffer=4096))  # a client that reads nothing keeps it there
+                held[-1].sendall(request(target))
+                time.sleep(0.2)
+            raise AssertionError("the store does not become full")
 
-        while not finds_no_room():
-            self.assertLess(len(held), 40, "the store does not become full")
-            _, target = self.add(f"held-{len(held)}", etag=None, size=20 * MI)
-            held.append(self.tarnd.connect(receive_buffer=4096))  # a client that reads nothing keeps it there
-            held[-1].sendall(request(target))
-            time.sleep(0.2)
-        windows = self.counter("fetch.windows")
         for asked in ("-2, 0-0", "0-0, -2", "5-6, 3-3, 0-0"):
-            answer = self.tarnd.ask(tiny, "Range: bytes=" + asked)
+            answer = without_room("Range: bytes=" + asked)
             self.assertEqual((answer.status, answer.body), (200, b"0123456789abcdef"))
-        self.assertEqual(self.counter("fetch.windows"), windows + 3)
         self.assertEqual(self.counter("resp.truncated"), 0)
         for s in held:
             s.close()
