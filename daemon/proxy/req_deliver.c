@@ -112,6 +112,22 @@ req_begin_unsized(struct req *r)
     return 0;
 }
 
+/* Of an answer without a body: would GET be told that length (RFC 9110 9.3.2)?  What answered HEAD itself has no
+ * body, whatever its length. */
+static bool
+req_length_is_gets(const struct req *r)
+{
+    const struct entry *e = r->entry;
+
+    if (e->partial)
+        return true;
+    if (r->unpacks)
+        return false;
+    return e->length_in_head ||
+           (r->x->head.method == HTTP_M_HEAD && !entry_is_private(e) && entry_nparts(e) == 1 &&
+               stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && r->resp.status != 304);
+}
+
 /* From the entry: what the exchange needs to know of the response.  TERR_CLOSED: it has been given
  * up. */
 static int
@@ -154,7 +170,7 @@ req_begin_entry(struct req *r)
     if ((r->head->present & REQ_SELECTS) != 0 && s == 200 && r->attempt.choice != REQ_AS_ASKED &&
         req_select(r) != 0)
         return TERR_NOMEM;
-    if (r->resp.bodyless && (!e->length_in_head || r->unpacks) && !e->partial)
+    if (r->resp.bodyless && !req_length_is_gets(r))
         r->resp.length = EXCHANGE_LENGTH_UNKNOWN; /* the length is unknown: say nothing */
     return 0;
 }
