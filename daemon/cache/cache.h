@@ -27,6 +27,7 @@ struct counters;
 struct fresh_ask;
 struct fresh_verdict;
 struct http_message;
+struct validators;
 struct range_spec;
 struct storage;
 struct tags;
@@ -135,6 +136,10 @@ bool cache_wait(struct entry *e, struct waiter *w);
 bool entry_missing(const struct entry *e, uint64_t *first, uint64_t *last);
 /* Are these bytes, both ends included, in its parts, or on their way? */
 bool entry_has_bytes(const struct entry *e, uint64_t first, uint64_t last);
+/* May Range be heeded, by If-Range and the validators of what is stored?  A body that has several codings has one
+ * Last-Modified for all of them, so there a date proves nothing (RFC 9110 8.8.1). */
+bool entry_range_holds(
+    const struct entry *e, const struct http_message *req, const struct validators *stored);
 /* Leave the queue.  A waiter already POSTED stays pending until it lands. */
 void cache_cancel(struct entry *e, struct waiter *w);
 

@@ -96,6 +96,14 @@ entry_has_spec(const struct entry *e, const struct range_spec *s)
            entry_has_bytes(e, s->first, s->last);
 }
 
+bool
+entry_range_holds(
+    const struct entry *e, const struct http_message *req, const struct validators *stored)
+{
+    return cond_range_holds(req, stored) &&
+           !(vary_has_forms(entry_vary(e)) && cond_range_is_by_date(req));
+}
+
 /* RFC 9110 13.1.5: without a match of If-Range the client wants the whole, so a part is no
  * answer. */
 static bool
@@ -109,7 +117,7 @@ entry_range_heeded(const struct entry *e, const struct cache_query *q)
         return true;
     entry_message(e, ENTRY_FIELDS_ALL, fields, &stored);
     validators_of(&stored, q->wall_ms / 1000, &v);
-    return cond_range_holds(q->req, &v);
+    return entry_range_holds(e, q->req, &v);
 }
 
 /* The first byte that this request wants of a response of known length, or of its whole. */

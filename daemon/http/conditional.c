@@ -200,6 +200,14 @@ cond_not_modified(const struct http_message *req, const struct validators *store
     return since_s >= 0 && made_s >= 0 && made_s <= since_s;
 }
 
+bool
+cond_range_is_by_date(const struct http_message *req)
+{
+    struct slice value = http_get_one(req, HTTP_F_IF_RANGE);
+
+    return http_has(req, HTTP_F_IF_RANGE) && (!etag_ok(value) || etag_is_weak(value));
+}
+
 /* RFC 9110 13.1.5: a strong match, of a tag or of a date to the second.  Else the client gets the
  * whole, and not a part of another version. */
 bool

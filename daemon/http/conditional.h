@@ -47,5 +47,7 @@ bool cond_not_modified(const struct http_message *req, const struct validators *
 /* May Range be heeded (RFC 9110 13.1.5)?  True without If-Range; else strong ETag comparison,
  * or a date that equals a strong Last-Modified.  Several If-Range fields: false. */
 bool cond_range_holds(const struct http_message *req, const struct validators *stored);
+/* Is If-Range there, and no strong entity tag?  A date is the same for all codings of a body. */
+bool cond_range_is_by_date(const struct http_message *req);
 
 #endif

@@ -43,6 +43,9 @@ fetch_plan_range(struct fetch *f)
         return 0;
     if (http_has(&f->req, HTTP_F_IF_RANGE) && if_range.ptr == NULL)
         return 0; /* several: the meaning is not defined */
+    /* What the client has may have been packed here, under the same date: no part of the origin's goes with it. */
+    if (f->forms && cond_range_is_by_date(&f->req))
+        return 0;
     err = fetch_write_range(f, s->first, s->last);
     if (err == 0 && if_range.ptr != NULL)
         f->if_range = if_range; /* of the copy of the request, which lives as long as we do */
@@ -83,7 +86,7 @@ fetch_wanted(const struct fetch *f, const struct fetch_spec *spec, struct range 
     }
     *out = (struct range){0, complete - 1};
     /* If-Range does not hold: the client gets the whole (RFC 9110 13.1.5). */
-    if (spec->nranges == 0 || !cond_range_holds(&f->req, &f->have))
+    if (spec->nranges == 0 || !entry_range_holds(f->old, &f->req, &f->have))
         return true;
     if (range_resolve(spec->ranges, spec->nranges, complete, ranges, &n) != RANGE_OK)
         return true;

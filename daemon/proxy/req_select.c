@@ -190,7 +190,7 @@ req_select(struct req *r)
         return req_not_modified(r, stored);
     /* A private response is the origin's answer to the client's own range already. */
     if (r->nranges == 0 || r->unpacks || r->policy.range_off || entry_is_private(r->entry) ||
-        (r->attempt.choice != REQ_AS_CAME && !cond_range_holds(req, &v)))
+        (r->attempt.choice != REQ_AS_CAME && !entry_range_holds(r->entry, req, &v)))
         return 0;
     return req_select_ranges(r, stored);
 }

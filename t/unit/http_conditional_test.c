@@ -252,10 +252,29 @@ TEST(conditional, if_range_holds_by_strong_validators)
     }
 }
 
+TEST(conditional, if_range_is_by_date_unless_its_tag_is_strong)
+{
+    static const struct {
+        const char *condition;
+        bool by_date;
+    } rows[] = {{"X: y", false}, {"If-Range: \"a\"", false}, {"If-Range: W/\"a\"", true},
+        {"If-Range: " MODIFIED, true}, {"If-Range: now", true},
+        {"If-Range: \"a\"\nIf-Range: \"b\"", true}};
+    struct head_build b;
+    char text[256];
+    size_t i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(text, sizeof(text), "GET / HTTP/1.1\n%s\n", rows[i].condition);
+        CHECK_EQ(rows[i].by_date, cond_range_is_by_date(head_build(&b, text)));
+    }
+}
+
 TEST_MAIN(TEST_ENTRY(conditional, an_entity_tag_is_quoted_and_has_no_spaces),
     TEST_ENTRY(conditional, tags_compare_strongly_and_weakly),
     TEST_ENTRY(conditional, validators_are_those_that_came_once),
     TEST_ENTRY(conditional, parts_join_only_by_strong_validators),
     TEST_ENTRY(conditional, if_none_match_is_a_list_of_tags),
     TEST_ENTRY(conditional, if_modified_since_counts_alone),
-    TEST_ENTRY(conditional, if_range_holds_by_strong_validators))
+    TEST_ENTRY(conditional, if_range_holds_by_strong_validators),
+    TEST_ENTRY(conditional, if_range_is_by_date_unless_its_tag_is_strong))
