@@ -618,7 +618,8 @@ fetch_tell_absent(struct fetch *f, bool whole)
     fetch_tell_marker(f, f->attempt.absent_status);
 }
 
-/* A 206 says itself how much it has, and where that belongs. */
+/* A 206 says itself how much it has, and where that belongs.  It was requested without a coding: what has one all
+ * the same would be joined to a whole that some clients cannot read, and a part cannot be unpacked for them. */
 static bool
 fetch_part_is_sane(struct fetch *f, const struct http_message *head, uint64_t body_len)
 {
@@ -626,7 +627,8 @@ fetch_part_is_sane(struct fetch *f, const struct http_message *head, uint64_t bo
     struct content_range cr;
 
     tassert(head->status == 206);
-    if (value.ptr == NULL || content_range_parse(value, &cr) != 0)
+    if (value.ptr == NULL || content_range_parse(value, &cr) != 0 ||
+        (f->forms && http_has(head, HTTP_F_CONTENT_ENCODING)))
         return false;
     f->attempt.part_len = cr.last - cr.first + 1;
     return body_len == STOBJ_SIZE_UNKNOWN || body_len == f->attempt.part_len;
