@@ -72,7 +72,8 @@ fetch_rule_head(struct fetch *f, const struct http_message **head)
     bool strips, offers;
     int err;
 
-    tassert(e == NULL || names->n > 0 || names->all); /* of this route: an attempt has one */
+    /* Of this route: an attempt has one. */
+    tassert(e == NULL || names->n > 0 || names->all || f->route->dictionary[0] != '\0');
     /* A fetch that waits for room comes here again with the same head. */
     if (e != NULL) {
         *head = &e->head;
