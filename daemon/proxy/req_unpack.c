@@ -76,11 +76,13 @@ int
 req_begin_form(struct req *r)
 {
     struct slice spec = entry_vary(r->entry);
-    uint32_t saved;
+    uint32_t saved = 0;
 
-    if (!vary_has_forms(spec))
-        return 0;
-    saved = vary_recoded(spec).saved;
+    if (!vary_is_forms(spec)) { /* most vary by nothing else */
+        if (!vary_has_forms(spec))
+            return 0;
+        saved = vary_recoded(spec).saved;
+    }
     recode_note(r->proxy, &r->proxy->recode, r->entry, saved > 0, http_forms(r->head));
     if (__builtin_expect(http_has(r->head, HTTP_F_AVAILABLE_DICTIONARY), 0))
         recode_look_dictionary(r->proxy, r->entry, r->head);

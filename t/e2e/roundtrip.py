@@ -529,7 +529,7 @@ class Checks:
             return
         for version in ("--http1.1", "--http2-prior-knowledge"):
             for coding in (None, "gzip", "br", "zstd"):
-                said = ["-H", f"Accept-Encoding: {coding}"] if coding else []
+                said = ["-H", "Host: x"] + (["-H", f"Accept-Encoding: {coding}"] if coding else [])
                 done = subprocess.run(["curl", "-sS", "--compressed", version, *said, "-w", "%{stderr}%header{content-encoding}",
                                        f"http://127.0.0.1:{self.port}{self.b.path}"], capture_output=True, check=True)
                 self.holds(done.stdout == self.want, "curl", version, coding, len(done.stdout), done.stderr)
