@@ -124,7 +124,7 @@ vars_beresp_filters(const struct fetch_policy_attempt *at)
 
     return (gunzip ? VCL_FILTER_GUNZIP : 0U) |
            (at->esi && (!packed || gunzip) ? VCL_FILTER_ESI : 0U) |
-           (at->gzip && !at->esi && !packed ? VCL_FILTER_GZIP : 0U);
+           (at->gzip && (at->esi ? at->gzip_said : !packed) ? VCL_FILTER_GZIP : 0U);
 }
 
 /* Likewise of the response to the client, as the delivery does. */

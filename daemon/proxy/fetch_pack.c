@@ -109,6 +109,17 @@ fetch_pack_by_file(
            (f->compress == CONF_COMPRESS_ALL || !pack_is_secret(f, head, &cc, readers));
 }
 
+/* Is a page packed for its clients, too, once it is put together?  A part of it may have a secret, and its length would
+ * tell of that (see pack_is_secret()): so only where a policy or the route says so. */
+static bool
+pack_wants_page(const struct fetch *f, const struct http_message *head, enum fetch_readers readers)
+{
+    if (f->vcl != NULL && f->vcl->at.gzip_said)
+        return f->vcl->at.gzip;
+    return f->compress == CONF_COMPRESS_ALL &&
+           (fetch_head_is_gzip(head) || fetch_pack_by_file(f, head, readers));
+}
+
 /* The policy's words come first. */
 static bool
 pack_wants(struct fetch *f, const struct http_message *head, enum fetch_readers readers,
@@ -152,14 +163,19 @@ fetch_pack_open(struct fetch *f, const struct http_message *head, enum fetch_rea
     if (pack == NULL)
         return false;
     *pack = (struct fetch_pack){.flow = CODEC_GOES_ON};
-    pack->coding = kind == CODEC_GZIP ? fetch_gzip : slice_of("", 0);
+    pack->coding = kind == CODEC_GZIP || (esi && pack_wants_page(f, head, readers))
+                       ? fetch_gzip
+                       : slice_of("", 0);
     if (kind != CODEC_KINDS)
         pack->codec = proxy_codec(p, kind, esi ? UINT_MAX : (unsigned)conf->states);
     pack->room = usage_alloc(&p->loop->usage, USAGE_REQUEST, PACK_ROOM);
     f->pack = pack;
     if (esi && pack->room != NULL && (pack->codec != NULL || kind == CODEC_KINDS) &&
-        fetch_esi_open(f, kind == CODEC_GUNZIP) == 0)
+        fetch_esi_open(f, kind == CODEC_GUNZIP) == 0) {
+        f->forms =
+            f->forms || pack->coding.len > 0; /* packed for those who take it, and not for others */
         return true;
+    }
     if (!esi && pack->codec != NULL && pack->room != NULL) {
         f->forms = true; /* it answers every Accept-Encoding, whatever was asked for */
         counter_add(p->counters, COUNTER_compress_fetches, 1);
@@ -173,7 +189,7 @@ fetch_pack_open(struct fetch *f, const struct http_message *head, enum fetch_rea
 bool
 fetch_is_packed(const struct fetch *f)
 {
-    return f->pack != NULL && f->pack->coding.len > 0;
+    return f->pack != NULL && f->esi == NULL && f->pack->coding.len > 0;
 }
 
 void

@@ -96,9 +96,10 @@ fetch_write_head(
         how.length = x->content_length;
     r->hides_fields = false;
     err = forward_response(head, &how, &f->arena, &r->head);
-    if (err == 0 && fetch_is_form(f, head))
-        err = fetch_pack_head(f, &r->head);
-    return err == 0 ? fetch_esi_head(f, head, r) : err;
+    if (err == 0)
+        err = fetch_esi_head(f, head, r);
+    /* Behind that: a page has no coding of its own, but may have one for its clients. */
+    return err == 0 && fetch_is_form(f, head) ? fetch_pack_head(f, &r->head) : err;
 }
 
 /* In bytes, or STOBJ_SIZE_UNKNOWN until the end of the body tells. */

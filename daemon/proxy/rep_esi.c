@@ -303,7 +303,7 @@ rep_esi(struct rep_reader *rd, const struct esi_page_spec *spec)
     if (page == NULL)
         return TERR_NOMEM;
     memset(page, 0, offsetof(struct esi_page, decoder));
-    page->filter = (struct rep_filter){page_take, page_return, page_end, false};
+    page->filter = (struct rep_filter){page_take, page_return, page_end, false, NULL};
     page->proxy = spec->proxy;
     page->x = spec->x;
     page->raw = spec->raw;

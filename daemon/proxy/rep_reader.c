@@ -194,7 +194,10 @@ rep_tend(struct rep_reader *rd, bool needs)
 bool
 rep_may_forget(const struct rep_reader *rd)
 {
-    return rd->filter == NULL || !rd->filter->busy;
+    for (const struct rep_filter *f = rd->filter; f != NULL; f = f->below)
+        if (f->busy)
+            return false;
+    return true;
 }
 
 void

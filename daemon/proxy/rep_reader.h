@@ -117,6 +117,8 @@ bool rep_close(struct rep_reader *rd, const struct lease_returns *back, struct w
 
 /* rep_unpack.c: from the first byte on, before anything is read.  Takes the codec; TERR_NOMEM: it is not taken. */
 int rep_unpack(struct rep_reader *rd, struct codec *codec, struct usage *u);
+/* rep_pack.c: what the reader's filter makes, packed; before anything is read.  As rep_unpack(). */
+int rep_pack(struct rep_reader *rd, struct codec *codec, struct usage *u);
 /* It ended because the stored body is not what its coding says. */
 bool rep_unpack_is_broken(const struct rep_reader *rd);
 /* req_rest.c: the body of the rest, and where it begins in the whole.  0, TERR_AGAIN: `wait` is armed;

@@ -223,7 +223,7 @@ rep_unpack(struct rep_reader *rd, struct codec *codec, struct usage *u)
         return TERR_NOMEM;
     un->codec = codec;
     un->usage = u;
-    un->filter = (struct rep_filter){unpack_take, unpack_return, unpack_end, false};
+    un->filter = (struct rep_filter){unpack_take, unpack_return, unpack_end, false, NULL};
     rd->filter = &un->filter;
     return 0;
 }

@@ -9,12 +9,16 @@ int
 req_begin_esi(struct req *r)
 {
     const struct esi_page_spec spec = {r->proxy, r->x, r->policy.esi_off};
+    int err;
 
     tassert(r->entry != NULL && !r->head_sent && r->rep.filter == NULL);
     /* Its includes would be refused one by one (RFC 8470 5.2), in a page that looks good. */
     if (r->early && req_is_early(r))
         return TERR_AGAIN;
-    return r->resp.bodyless ? 0 : rep_esi(&r->rep, &spec);
+    if (r->resp.bodyless)
+        return 0;
+    err = rep_esi(&r->rep, &spec);
+    return err != 0 ? err : req_begin_packed(r);
 }
 
 enum req_next

@@ -138,6 +138,8 @@ enum req_next req_refuse_early_page(struct req *r);
 /* The response that is begun, of an entry that varies: if it is packed, and this client does not take gzip, it
  * becomes the one without.  0, TERR_NOMEM, or TERR_LIMIT. */
 int req_begin_form(struct req *r);
+/* Likewise, of a page that is put together now (`rep.filter`): packed, if it may be and the client takes gzip. */
+int req_begin_packed(struct req *r);
 /* TERR_LIMIT: 503. */
 enum req_next req_refuse_unpack(struct req *r);
 /* In the log, if that is why it ends. */

@@ -7,6 +7,7 @@
 #include "daemon/http/derive.h"
 #include "daemon/http/vary.h"
 #include "daemon/log/elog.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/req_priv.h"
 
 /* By what is stored: the head that is sent may be a policy's or a route's. */
@@ -36,30 +37,58 @@ req_open_unpack(struct req *r)
     return 0;
 }
 
-/* Is it packed at all?  Then it is derived without its coding, and unpacked from its first byte on: a range
- * of it would have to begin there, too, so ranges are not heeded (RFC 9110 14.2). */
+/* The head of the body as it was before it was packed.  0 or TERR_NOMEM. */
 static int
-req_begin_unpacked(struct req *r)
+req_leave_coding(struct req *r)
 {
     static const struct slice none = {"", 0};
     const struct http_message *sent = req_response(r);
-    struct http_message *m;
+    struct http_message *m = sent != NULL ? arena_alloc(&r->x->arena, sizeof(*m)) : NULL;
 
-    tassert(r->entry != NULL && !r->head_sent && r->rep.filter == NULL);
-    if (sent == NULL)
-        return TERR_NOMEM;
-    m = arena_alloc(&r->x->arena, sizeof(*m));
     if (m == NULL || derive_coding(sent, &none, &r->x->arena, m) != 0)
         return TERR_NOMEM;
     tassert(!http_has(m, HTTP_F_CONTENT_ENCODING) && !http_has(m, HTTP_F_CONTENT_LENGTH));
-    r->unpacks = true;
     r->resp.message = m;
     r->resp.rendered = slice_of(NULL, 0);
     r->resp.length_in_fields = false;
+    return 0;
+}
+
+/* It is derived without its coding, and unpacked from its first byte on: a range of it would have to begin there, too, so
+ * ranges are not heeded (RFC 9110 14.2). */
+static int
+req_begin_unpacked(struct req *r)
+{
+    tassert(r->entry != NULL && !r->head_sent && r->rep.filter == NULL);
+    if (req_leave_coding(r) != 0)
+        return TERR_NOMEM;
+    r->unpacks = true;
     if (r->resp.length == 0) /* of a redirect, mostly: there is nothing to unpack */
         return 0;
     r->resp.length = STOBJ_SIZE_UNKNOWN;
-    return r->resp.bodyless ? 0 : req_open_unpack(r);
+    return r->resp.bodyless || entry_is_esi(r->entry) ? 0 : req_open_unpack(r);
+}
+
+/* Of what is put together now.  Half of the codecs stay for what comes from origins: a client may take long to read.  Without
+ * one, or without memory for it, the page goes as it is. */
+int
+req_begin_packed(struct req *r)
+{
+    const struct conf_compress *conf =
+        &snapshot_conf(registry_snapshot(r->proxy->registry))->compress;
+    struct codec *codec = NULL;
+
+    tassert(entry_is_esi(r->entry) && r->rep.filter != NULL && !r->head_sent);
+    if (!vary_has_forms(entry_vary(r->entry)) || !req_entry_is_packed(r->entry))
+        return 0;
+    if ((http_forms(r->head) & HTTP_FORM_GZIP) != 0)
+        codec = proxy_codec(r->proxy, CODEC_GZIP, ((unsigned)conf->states + 1) / 2);
+    if (codec != NULL && rep_pack(&r->rep, codec, &r->proxy->loop->usage) == 0) {
+        counter_add(r->proxy->counters, COUNTER_esi_packed, 1);
+        return 0;
+    }
+    codec_free(&codec);
+    return req_leave_coding(r);
 }
 
 bool

@@ -73,6 +73,7 @@
     X(esi, parsed, COUNTER, "Bodies parsed for ESI while they came")                               \
     X(esi, malformed, COUNTER, "Elements of them that were malformed, and dropped")                \
     X(esi, pages, COUNTER, "Responses put together of a page and its includes")                    \
+    X(esi, packed, COUNTER, "Those of them that were packed for their client")                     \
     X(esi, includes, COUNTER, "Includes of them that were requested")                              \
     X(esi, refused, COUNTER, "Includes that were not: too deep, too many, or no URL")              \
     X(esi, failed, COUNTER, "Includes without a usable response, alt and all")                     \

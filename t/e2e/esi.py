@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import unittest
+import zlib
 
 sys.dont_write_bytecode = True
 import tarnd
@@ -31,7 +32,7 @@ storage:
 backends:
   default: {{ address: "127.0.0.1:{port}", first_byte_timeout: 5s }}
 routes:
-  - {{ path: /page, backend: default, esi: on }}
+  - {{ path: /page, backend: default, esi: on, compress: all }}
   - {{ path: /, backend: default }}
 esi: {{ includes: 1000, timeout: 2s }}
 admin: {{ address: "unix:{{dir}}/admin.sock" }}
@@ -88,6 +89,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
 
     def put(self, data, status=200, chunked=False, **fields):
         self.send_response(status)
+        self.send_header("Content-Type", "text/html")
         for name, value in fields.items():
             self.send_header(name.replace("_", "-"), value)
         self.send_header(*(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(len(data)))))
@@ -156,6 +158,16 @@ class Origin(http.server.ThreadingHTTPServer):
         pass  # tarnd has given up a fetch
 
 
+def unpack(fields, body):
+    if fields.get("content-encoding") is None:
+        return body
+    member = zlib.decompressobj(31)
+    out = member.decompress(body)
+    if not member.eof or member.unused_data:
+        raise AssertionError("what is said to be gzip is not one whole member")
+    return out
+
+
 def ask(port, path, version="1.1", slow=0, stop=None, method="GET", **fields):
     """(fields, body); one that is cut raises.  slow: seconds between reads; stop: go away after so many bytes."""
     with socket.socket() as s:
@@ -179,13 +191,13 @@ def ask(port, path, version="1.1", slow=0, stop=None, method="GET", **fields):
         name, _, value = line.partition(":")
         got[name.lower()] = value.strip()
     if got.get("transfer-encoding") != "chunked":
-        return got, body
+        return got, unpack(got, body)
     out, at = [], 0
     while True:
         end = body.index(b"\r\n", at)  # ValueError: it was cut
         n = int(body[at:end], 16)
         if n == 0:
-            return got, b"".join(out)
+            return got, unpack(got, b"".join(out))
         out.append(body[end + 2:end + 2 + n])
         at = end + 4 + n
 
@@ -250,8 +262,9 @@ class Pages(Case):
         r = random.Random(20261128)
         asks = []
         for n in range(PAGES):
-            hows = [{}, {}, {"slow": 0.0003}, {"version": "1.0"}]
-            asks += [(str(n), how) for how in hows[:r.randrange(1, 5)] * 2]
+            hows = [{}, {"Accept_Encoding": "gzip"}, {"slow": 0.0003}, {"version": "1.0"},
+                    {"Accept_Encoding": "gzip", "slow": 0.0003}, {"Accept_Encoding": "gzip", "version": "1.0"}]
+            asks += [(str(n), how) for how in r.sample(hows, r.randrange(1, 7)) * 2]
         r.shuffle(asks)
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             for done in [pool.submit(self.compare, name, **how) for name, how in asks]:
@@ -261,25 +274,43 @@ class Pages(Case):
         want = b"<p>" + text("l", 10) + text("large", 9000000) + text("l", 10) + b"</p>"
         for kind in ("chunked", "length"):
             with concurrent.futures.ThreadPoolExecutor(5) as pool:
-                jobs = [pool.submit(ask, self.port, f"/page/large/{kind}", slow=0.00001 * (n == 4)) for n in range(5)]
+                jobs = [pool.submit(ask, self.port, f"/page/large/{kind}", slow=0.00001 * (n == 4),
+                                    Accept_Encoding=("identity", "gzip")[n % 2]) for n in range(5)]
                 for job in jobs:
                     self.assertEqual(want, job.result()[1])
 
     def test_clients_that_go_away_leave_nothing_behind(self):
         r = random.Random(5)
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
-            jobs = [pool.submit(ask, self.port, f"/page/0/gone{n}", stop=r.choice((1, 300, 3000, 100000)))
-                    for n in range(PAGES)]
+            jobs = [pool.submit(ask, self.port, f"/page/0/gone{n}", stop=r.choice((1, 300, 3000, 100000)),
+                                Accept_Encoding=("identity", "gzip")[n % 2]) for n in range(PAGES)]
             jobs += [pool.submit(ask, self.port, f"/page/twelve/gone{n}", stop=1) for n in range(10)]
             for job in jobs:
                 job.result()
         self.idle()
         self.compare("afterwards")
 
+    def test_a_page_is_packed_for_those_who_take_it_and_as_many_as_there_are_codecs(self):
+        held = []
+        for _ in range(40):  # clients that read nothing hold a codec each, up to half of `states` of a worker
+            s = self.tarnd.connect(receive_buffer=4096)
+            s.sendall(tarnd.request("/page/large/held", "Accept-Encoding: gzip"))
+            held.append(s)
+        time.sleep(1)
+        fields, body = ask(self.port, "/page/large/held", Accept_Encoding="gzip")
+        self.assertIn(fields.get("content-encoding"), (None, "gzip"))
+        self.assertEqual(b"<p>" + text("l", 10) + text("large", 9000000) + text("l", 10) + b"</p>", body)
+        for s in held:
+            s.close()
+        self.idle()
+        fields, _ = ask(self.port, "/page/0/packed", Accept_Encoding="gzip")
+        self.assertEqual("gzip", fields.get("content-encoding"))
+
     def test_a_fragment_that_is_cut_cuts_the_page(self):
         for n in (1, 50000):
-            with self.assertRaises(ValueError):
-                ask(self.port, f"/page/one/cut/{n}")
+            for coding in ("identity", "gzip"):
+                with self.assertRaises(ValueError):
+                    ask(self.port, f"/page/one/cut/{n}", Accept_Encoding=coding)
         self.errors.seek(0)
         self.assertIn(b"an include broke off", self.errors.read())
 

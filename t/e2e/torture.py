@@ -68,7 +68,7 @@ negative_cache: {{ entries: 1000, ttl: 5s }}
 compress: {{ formats: [gzip, br, zstd], min_size: 0, types: [text/*], states: 8, background_cpu: 50% }}
 routes:
   - {{ path: "{unpacked}", compress: off }}
-  - {{ path: /esi/, esi: on }}
+  - {{ path: /esi/, esi: on, compress: all }}
 esi: {{ timeout: 2s }}
 backends:
   default: {{ address: "{origin}", connect_timeout: 1m, first_byte_timeout: 5m,
@@ -207,7 +207,7 @@ class Torture:
         for name in ("requests", "bytes", "hits", "purges", "bans", "posts", "policies",
                      "multipart", "table versions", "looks", "left", "h2 requests", "h2 cancelled", "h2 goaway",
                      "h2 connections", "h2 connections by TLS", "packed answers", "unpacked answers", "packed parts",
-                     "esi pages", "esi left", "br answers", "zstd answers"):
+                     "esi pages", "esi packed", "esi left", "br answers", "zstd answers"):
             if self.count[name] == 0 and self.args.seconds >= LONG_S:
                 self.wrong.append(f"no {name}")
         self.wrong += [name for name in self.count if name.startswith("cut that nothing excuses")]

@@ -6,6 +6,7 @@ for its fetch may fail; but what is there must be right, in order, and a page th
 import re
 import socket
 import time
+import zlib
 
 from torture_clients import Part, Wrong
 from torture_world import HOST
@@ -48,7 +49,8 @@ def answer(target, rng, writer):
     how = "kept" if page else target.split("/")[5]
     body = page_of(int(target.split("/")[2])) if page else text_of(target)
     control = {"kept": "max-age=2", "short": "max-age=0", "private": "private"}.get(how, "max-age=1")
-    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nCache-Control: {control}\r\nETag: \"e{how}\"\r\n\r\n"
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nCache-Control: {control}\r\n" \
+           f"Content-Type: text/html\r\nETag: \"e{how}\"\r\n\r\n"
     if how == "breaks" and body and rng.random() < 0.3:
         writer.write(head.encode() + body[:rng.randrange(len(body))])
         return False
@@ -92,7 +94,9 @@ class Assembler(Part):
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
             s.settimeout(self.patience)
             s.connect(("127.0.0.1", self.world.get("port")))
-            s.sendall(f"GET /esi/{n} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode())
+            coding = self.rng.choice(("identity", "gzip"))
+            s.sendall(f"GET /esi/{n} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n"
+                      f"Accept-Encoding: {coding}\r\n\r\n".encode())
             data, stop = b"", self.rng.randrange(1, 200000) if way == "leave" else None
             while piece := s.recv(16384 if way == "sip" else 1 << 18):
                 data += piece
@@ -122,6 +126,12 @@ class Assembler(Part):
             if size < 0:
                 self.count["esi cut"] += 1
                 return
+        if b"content-encoding: gzip" in head.lower():
+            member = zlib.decompressobj(31)
+            text = member.decompress(text)
+            if not member.eof or member.unused_data:
+                raise Wrong(f"page {n} is packed, and not whole")
+            self.count["esi packed"] += 1
         if whole(n, text) != len(text):
             raise Wrong(f"page {n} is not what it says: {text[:2000]!r} ... {text[-200:]!r}, of {len(text)}")
         self.count["esi pages"] += 1
