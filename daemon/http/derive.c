@@ -198,6 +198,15 @@ derive_is_sum(const struct http_message *h, const struct http_field *f)
            derive_name_is(h, f, SLICE_LIT("Digest"));
 }
 
+bool
+derive_has_sum(const struct http_message *h)
+{
+    for (unsigned i = 0; i < h->nfields; i++)
+        if (derive_is_sum(h, &h->fields[i]))
+            return true;
+    return false;
+}
+
 static void
 derive_put_weak(struct message_out *o, const struct http_message *h, const struct http_field *f)
 {

@@ -58,6 +58,9 @@ int derive_coding(const struct http_message *stored, const struct slice *coding,
 int derive_recoded(const struct http_message *stored, struct slice coding, struct slice varies,
     uint64_t length, struct arena *a, struct http_message *out);
 
+/* Has it a sum of its body, as Repr-Digest?  derive_coding() leaves those out. */
+bool derive_has_sum(const struct http_message *h);
+
 /* As it is, with the length of its body, which it does not say yet. */
 int derive_sized(
     const struct http_message *stored, uint64_t length, struct arena *a, struct http_message *out);

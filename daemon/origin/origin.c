@@ -318,7 +318,7 @@ origin_take(struct origin_conn **out, struct origins *os, struct backend *b,
     err = backend_enter(b);
     if (err != 0)
         return err; /* origin_queue counts refused fetches */
-    if (b->conf->queue_timeout > 0 && os->registry == NULL)
+    if (b->conf->max_connections > 0 && os->registry == NULL)
         origins_join(os, b->registry);
     return origin_connect(out, os, pool, want, user);
 }
@@ -354,7 +354,7 @@ origin_give(struct origin_conn **ocp)
     list_add_head(&oc->pool->idle, &oc->link);
     timer_set(&os->loop->wheel, &oc->idle_timer, loop_deadline(os->loop, conf->idle_timeout));
     /* `open` did not fall, but a waiting fetch of this worker can use the connection as it is. */
-    if (conf->queue_timeout > 0)
+    if (conf->max_connections > 0)
         origin_pass(os, oc->pool);
 }
 

@@ -63,7 +63,8 @@ struct origin_turn {
 };
 void origin_turn_init(struct origin_turn *t, struct loop *l, struct task *user);
 bool origin_must_queue(const struct backend *b, const struct origin_turn *t);
-int origin_queue(struct origins *os, struct backend *b, struct origin_turn *t);
+/* `patient`: it waits although the backend has no queue_timeout. */
+int origin_queue(struct origins *os, struct backend *b, struct origin_turn *t, bool patient);
 void origin_leave_queue(struct origins *os, struct backend *b, struct origin_turn *t);
 /* What goes over it; it lives as long as the connection.  A user that hands the connection to another
  * one sets its task. */

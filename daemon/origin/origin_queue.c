@@ -126,14 +126,14 @@ queue_ask_others(struct origins *os, struct registry *rg)
 }
 
 int
-origin_queue(struct origins *os, struct backend *b, struct origin_turn *t)
+origin_queue(struct origins *os, struct backend *b, struct origin_turn *t, bool patient)
 {
     struct origin_pool *pool = origins_pool(os, b);
     bool begins = !t->waits;
 
     OBJ_CHECK(os, ORIGINS_MAGIC);
-    if (pool == NULL ||
-        (begins && (b->conf->queue_timeout == 0 || (int64_t)pool->nqueued >= b->conf->queue_max))) {
+    if (pool == NULL || (begins && ((b->conf->queue_timeout == 0 && !patient) ||
+                                       (int64_t)pool->nqueued >= b->conf->queue_max))) {
         counter_add(os->counters, COUNTER_backend_busy, 1);
         return TERR_BUSY;
     }

@@ -11,6 +11,7 @@
 #include "daemon/http/vary.h"
 #include "daemon/log/elog.h"
 #include "daemon/net/proxy_header.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "storage/lease.h"
 
@@ -56,6 +57,17 @@ fetch_ends(const struct fetch *f, struct proxy_header *ends)
     return ends;
 }
 
+/* How long it may wait for a connection.  Includes of one page come together, so they wait for each other. */
+static int64_t
+fetch_queue_ms(const struct fetch *f)
+{
+    int64_t own = f->conf->queue_timeout;
+    int64_t esi =
+        f->included ? snapshot_conf(registry_snapshot(f->proxy->registry))->esi.timeout : 0;
+
+    return own > esi ? own : esi;
+}
+
 /* A connection; TERR_AGAIN: we wait for our turn; or why there is none. */
 static int
 fetch_take(struct fetch *f)
@@ -78,11 +90,11 @@ fetch_take(struct fetch *f)
         want.ends = fetch_ends(f, &ends);
     if (!origin_must_queue(f->backend, &f->turn))
         err = origin_take(&f->conn, p->origins, f->backend, &want, &f->task);
-    if (err != TERR_BUSY || origin_queue(p->origins, f->backend, &f->turn) != 0)
+    if (err != TERR_BUSY || origin_queue(p->origins, f->backend, &f->turn, f->included) != 0)
         return err;
     /* Once: a fetch that loses the race for a connection does not begin its wait anew. */
     if (!waited)
-        fetch_deadline(f, f->conf->queue_timeout);
+        fetch_deadline(f, fetch_queue_ms(f));
     return TERR_AGAIN;
 }
 

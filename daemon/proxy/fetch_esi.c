@@ -24,14 +24,34 @@ struct fetch_esi {
     char unpacked[];   /* where there is a codec */
 };
 
+/* What a route's `esi: on` means: an image has no includes, and would lose its ETag and its length. */
+bool
+fetch_esi_by_route(const struct fetch *f, const struct http_message *head)
+{
+    static const struct slice types[] = {SLICE_LIT("text/html"), SLICE_LIT("application/xhtml+xml"),
+        SLICE_LIT("text/xml"), SLICE_LIT("application/xml")};
+    struct slice type = http_get_one(head, HTTP_F_CONTENT_TYPE);
+    size_t len = 0;
+
+    if (!f->by_esi || !http_has(head, HTTP_F_CONTENT_TYPE))
+        return f->by_esi;
+    while (len < type.len && type.ptr[len] != ';' && type.ptr[len] != ' ' && type.ptr[len] != '\t')
+        len++;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (slice_eq_nocase(slice_of(type.ptr, len), types[i]))
+            return true;
+    return false;
+}
+
 /* Is its body a page that the policy or the route wants to be processed? */
 static bool
 esi_is_page(const struct fetch *f, const struct http_message *head)
 {
     unsigned status = head->status % 1000u;
 
-    return (f->vcl != NULL ? f->vcl->at.esi : f->by_esi) && f->kind != FETCH_REST &&
-           status >= 200 && status != 204 && status != 206 && status != 304;
+    return (f->vcl != NULL ? f->vcl->at.esi : fetch_esi_by_route(f, head)) &&
+           f->kind != FETCH_REST && status >= 200 && status != 204 && status != 206 &&
+           status != 304;
 }
 
 bool

@@ -137,7 +137,10 @@ fetch_keep_coding(struct fetch *f, struct http_message *head)
     struct http_message coded;
     int err;
 
-    if (slice_eq(stored, http_get_one(head, HTTP_F_CONTENT_ENCODING)))
+    /* A sum that the 304 brought is of the origin's bytes, which are others where they were packed here: then the
+     * stored head has none. */
+    if (slice_eq(stored, http_get_one(head, HTTP_F_CONTENT_ENCODING)) &&
+        (stored.len == 0 || !derive_has_sum(head) || derive_has_sum(&f->stored)))
         return fetch_pack_head(f, head);
     err = derive_coding(head, &stored, &f->arena, &coded);
     if (err == 0)

@@ -359,7 +359,7 @@ fetch_policy_begin(struct fetch *f, const struct http_message *head)
     v->at.absent_ms = fetch_core_absent_ms(f, head, &v->at.v);
     if (v->at.absent_ms > 0)
         v->at.v.ttl_ms = v->at.absent_ms; /* the policy sees what the file makes of it */
-    v->at.esi = f->by_esi;
+    v->at.esi = fetch_esi_by_route(f, head);
     v->at.gzip = fetch_pack_by_file(/* and here */
         f, head, fetch_is_shared(f) ? FETCH_FOR_ALL : FETCH_FOR_ONE);
 }

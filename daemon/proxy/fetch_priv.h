@@ -136,6 +136,7 @@ struct fetch {
     struct fetch_esi *esi;      /* with `pack`: the body is parsed for ESI; on the heap */
     enum conf_compress_extent compress;
     bool by_esi;      /* its route is processed by ESI */
+    bool included;    /* an include of a page began it */
     bool forms;       /* what is stored of it shall answer every Accept-Encoding */
     bool conditional; /* asked whether it has changed */
     bool joining;     /* asked for what it lacks */
@@ -226,6 +227,7 @@ enum fetch_next fetch_pack_move(struct fetch *f, size_t *got);
 
 /* fetch_esi.c: pages that are parsed for ESI, and stored as records. */
 /* Shall it be?  *packed: it has to be unpacked first. */
+bool fetch_esi_by_route(const struct fetch *f, const struct http_message *head);
 bool fetch_esi_wants(const struct fetch *f, const struct http_message *head, bool *packed);
 /* f->esi is there until fetch_esi_close().  0 or TERR_NOMEM. */
 int fetch_esi_open(struct fetch *f, bool packed);

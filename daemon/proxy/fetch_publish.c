@@ -281,7 +281,7 @@ fetch_publish_held(struct fetch *f)
     /* The body is whole by now, so its length is known even if no field announced it. */
     if (held->response.body_len == STOBJ_SIZE_UNKNOWN && !held->response.esi)
         held->response.body_len = stobj_len(f->body);
-    if (!held->response.length_in_head && held->response.status == 200) {
+    if (!held->response.length_in_head && held->response.status == 200 && !held->response.esi) {
         err = fetch_say_length(f, &held->response);
         if (err != 0)
             return err;

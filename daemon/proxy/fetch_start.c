@@ -348,6 +348,7 @@ fetch_init(
     f->for_head = x->head.method == HTTP_M_HEAD;
     f->compress = spec->compress;
     f->by_esi = spec->esi;
+    f->included = x->place != NULL;
     f->forms = f->kind == FETCH_FOR_CACHE && f->compress != CONF_COMPRESS_OFF;
     f->upload.kept = spec->upload_kept;
     f->upload.body = spec->upload;

@@ -4,7 +4,7 @@
 
 #include "daemon/proxy/rep_reader.h"
 
-/* A source of leases on top of the stored body's, or of another one's; the first member of its own struct. */
+/* A source of leases on top of the stored body's, or of another one; the first member of its own struct. */
 struct rep_filter {
     /* As rep_take() and rep_return(), of its own bytes. */
     int (*take)(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter *wait);
@@ -13,8 +13,8 @@ struct rep_filter {
      * yet, the reader's owner is woken. */
     bool (*end)(struct rep_reader *rd);
     bool busy; /* end() may say false */
-    struct rep_filter *
-        below; /* whose bytes it takes; NULL: the stored body's.  It is `rd->filter` while it is called */
+    /* Its bytes are taken of this one, which is `rd->filter` during its calls; NULL: of the stored body. */
+    struct rep_filter *below;
 };
 
 /* As rep_take() and rep_return(), of the bytes as they are stored. */

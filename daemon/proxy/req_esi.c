@@ -65,6 +65,8 @@ req_start_include(struct proxy *p, struct exchange *x)
     if (r == NULL)
         return;
     r->log_flags = x->place->level * SHMLOG_REQ_LEVEL;
+    /* It is read when its turn in the page comes: in a window all others would wait for that. */
+    r->no_window = true;
     if (conf->routes_act)
         err = req_take_rules(r, true);
     if (err != 0)

@@ -207,7 +207,7 @@ class Torture:
         for name in ("requests", "bytes", "hits", "purges", "bans", "posts", "policies",
                      "multipart", "table versions", "looks", "left", "h2 requests", "h2 cancelled", "h2 goaway",
                      "h2 connections", "h2 connections by TLS", "packed answers", "unpacked answers", "packed parts",
-                     "esi pages", "esi packed", "esi left", "br answers", "zstd answers"):
+                     "esi pages", "esi packed", "esi left"):
             if self.count[name] == 0 and self.args.seconds >= LONG_S:
                 self.wrong.append(f"no {name}")
         self.wrong += [name for name in self.count if name.startswith("cut that nothing excuses")]

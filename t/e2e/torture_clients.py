@@ -591,7 +591,10 @@ class Pipeliner(Part):
     """Keeps a processor busy."""
 
     def turn(self):
-        hot = self.world.by_kind[self.rng.choice(("hot", "hot", "forms"))]
+        hot = self.world.by_kind["hot"]
+        if self.rng.random() < 0.3:  # one text so often that it gets its forms
+            forms = self.world.by_kind["forms"]
+            hot = [forms[int(time.monotonic() / LARGE_S) % len(forms)]]
         self.ask(*(Ask(self.world, self.rng.choice(hot), self.rng)
                    for _ in range(self.rng.choice((8, 16, 32, 64)))))
 

@@ -111,7 +111,8 @@ guest_take(struct queueing *q, struct guest *g)
         err = origin_take(&g->oc, g->at->os, q->b, &any, &g->task);
     if (err == 0)
         origin_leave_queue(g->at->os, q->b, &g->turn);
-    return err == TERR_BUSY && origin_queue(g->at->os, q->b, &g->turn) == 0 ? TERR_AGAIN : err;
+    return err == TERR_BUSY && origin_queue(g->at->os, q->b, &g->turn, false) == 0 ? TERR_AGAIN
+                                                                                   : err;
 }
 
 static void
