@@ -287,24 +287,37 @@ choose_recoded(struct cache_choice *c, struct entry *e, const struct cache_query
         c->use = e;
 }
 
+/* Of what varies.  Does it answer this request, as a whole? */
+static __attribute__((noinline)) bool
+choose_variant(struct cache_choice *c, struct entry *e, const struct cache_query *q)
+{
+    if (c->varies == NULL)
+        c->varies = e;
+    if (entry_is_recoded(e)) {
+        choose_recoded(c, e, q);
+        return false;
+    }
+    if (entry_matches(e, q))
+        return true;
+    if (c->reason == CACHE_NOTHING_STORED)
+        c->reason = CACHE_OTHER_VARIANT;
+    return false;
+}
+
 /* One READY entry: it fills `use`, `stale` or `old`, each by the first that will do, which is the
  * newest.  Vary comes first: of another variant neither bytes nor times mean anything here. */
 static void
 choose_ready(struct cache_choice *c, struct entry *e, const struct cache_query *q)
 {
     if (__builtin_expect(e->windowed, 0)) {
+        if (c->varies == NULL && e->block->vary_len > 0)
+            c->varies = e;
         choose_windowed(c, e, q);
         return;
     }
-    if (__builtin_expect(e->block->vary_len > 0, 0) && entry_is_recoded(e)) {
-        choose_recoded(c, e, q);
+    /* Without a call for what does not vary, as most. */
+    if (__builtin_expect(e->block->vary_len > 0, 0) && !choose_variant(c, e, q))
         return;
-    }
-    if (!entry_matches(e, q)) {
-        if (c->reason == CACHE_NOTHING_STORED)
-            c->reason = CACHE_OTHER_VARIANT;
-        return;
-    }
     if (__builtin_expect(e->partial, 0) && !entry_covers(e, q)) {
         if (c->old == NULL && !q->no_join && entry_is_of_use(e, q))
             c->old = e;
@@ -373,8 +386,6 @@ cache_choose(struct cache_choice *c, struct entry *first, const struct cache_que
             /* It leaves the list then, but keeps its link, so the walk goes on from it. */
             if (cache_is_banned(c->cache, c->g, e, q))
                 break;
-            if (c->varies == NULL && e->block->vary_len > 0)
-                c->varies = e;
             choose_ready(c, e, q);
             break;
         case ENTRY_HITMISS:

@@ -279,8 +279,12 @@ fetch_publish_held(struct fetch *f)
 
     tassert(f->body != NULL && held != NULL);
     /* The body is whole by now, so its length is known even if no field announced it. */
-    if (held->response.body_len == STOBJ_SIZE_UNKNOWN && !held->response.esi)
+    if (held->response.body_len == STOBJ_SIZE_UNKNOWN && !held->response.esi) {
         held->response.body_len = stobj_len(f->body);
+        /* One part that is the whole takes no list of parts, and each hit finds its body at once. */
+        if (held->response.nparts == 1 && held->parts[0].off == 0)
+            held->parts[0].len = held->response.body_len;
+    }
     if (!held->response.length_in_head && held->response.status == 200 && !held->response.esi) {
         err = fetch_say_length(f, &held->response);
         if (err != 0)

@@ -106,21 +106,22 @@ req_begin_form(struct req *r)
 {
     struct slice spec = entry_vary(r->entry);
     uint32_t saved = 0;
+    unsigned forms;
 
     if (!vary_is_forms(spec)) { /* most vary by nothing else */
         if (!vary_has_forms(spec))
             return 0;
         saved = vary_recoded(spec).saved;
     }
-    recode_note(r->proxy, &r->proxy->recode, r->entry, saved > 0, http_forms(r->head));
+    forms = http_forms(r->head);
+    recode_note(r->proxy, &r->proxy->recode, r->entry, saved > 0, forms);
     if (__builtin_expect(http_has(r->head, HTTP_F_AVAILABLE_DICTIONARY), 0))
         recode_look_dictionary(r->proxy, r->entry, r->head);
     if (saved > 0) { /* it was chosen for this client */
         counter_add(r->proxy->counters, COUNTER_compress_saved_bytes, r->resp.bodyless ? 0 : saved);
         return 0;
     }
-    return (http_forms(r->head) & HTTP_FORM_GZIP) == 0 && req_must_unpack(r) ? req_begin_unpacked(r)
-                                                                             : 0;
+    return (forms & HTTP_FORM_GZIP) == 0 && req_must_unpack(r) ? req_begin_unpacked(r) : 0;
 }
 
 /* Too many clients have their responses unpacked and do not read them. */

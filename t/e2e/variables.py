@@ -40,9 +40,11 @@ SAMPLES = {
     "DURATION": ("7s", "0.5s"), "BYTES": ("3KB", "0B"), "BACKEND": ("dead", "default"), "STEVEDORE": ("storage.main",),
     "BODY": ('"said"',),
 }
+BY_NAME = {"beresp.filters": ('""', '"gzip"', '"gunzip"'), "resp.filters": ('""', '"esi gunzip range"')}
 TEXT = {"7s": "7.000", "0.5s": "0.500", "3KB": "3072", "0B": "0", "storage.main": "main"}
 # Set, it cannot be read back as it was: why.
-OTHERWISE = {("beresp.uncacheable", "false"): "once true it stays so"}
+OTHERWISE = {("beresp.uncacheable", "false"): "once true it stays so",
+             **{(name, value): "it tells what will be done" for name, values in BY_NAME.items() for value in values}}
 ENTRY = {  # a header of the message that a sub can write, to carry what it read
     **{s: "req.http" for s in CLIENT}, "pipe": "bereq.http", "deliver": "resp.http", "synth": "resp.http",
     "backend_fetch": "bereq.http", **{s: "beresp.http" for s in BACKEND if s != "backend_fetch"},
@@ -205,7 +207,7 @@ class Sweep:
         for v in self.variables:
             version = "4.0" if v.only_40 or v.set_only_40 else "4.1"
             for name in v.written:
-                for sample in SAMPLES[v.kind]:
+                for sample in BY_NAME.get(v.name, SAMPLES[v.kind]):
                     self.set_one(v, name, version, sample)
             for name in v.unset:
                 self.unset_one(v, name, version)
