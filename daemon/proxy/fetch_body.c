@@ -18,7 +18,8 @@ fetch_room(struct fetch *f, struct span *room)
     f->attempt.no_room = f->attempt.no_room || err == -ENOSPC;
     /* The store is full: its readers get what follows through a window, and the cache keeps nothing
      * of it. */
-    if (err == -ENOSPC && fetch_is_shared(f) && f->held == NULL && fetch_outgrown(f) == 0)
+    if (err == -ENOSPC && fetch_is_shared(f) && (f->held == NULL || fetch_let_go(f) == 0) &&
+        fetch_outgrown(f) == 0)
         err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
     switch (err) {
     case 0:

@@ -333,6 +333,8 @@ bool fetch_names_tags(const struct fetch *f, const struct http_message *head);
 int fetch_publish(struct fetch *f, const struct http_message *head);
 /* The body is whole, and no request has had the head yet: publishes it now.  0 or TERR_*. */
 int fetch_publish_held(struct fetch *f);
+/* It goes out as far as it is: there is no room for all of it.  0; TERR_LIMIT: the policy wants it whole; TERR_NOMEM. */
+int fetch_let_go(struct fetch *f);
 /* The requests that waited for what became a marker, if it did: they look again, and the
  * request that fetched gets the response. */
 void fetch_tell_marker(struct fetch *f, unsigned status);

@@ -305,6 +305,23 @@ fetch_publish_held(struct fetch *f)
     return 0;
 }
 
+int
+fetch_let_go(struct fetch *f)
+{
+    struct fetch_held *held = f->held;
+    int err;
+
+    tassert(f->body != NULL && held != NULL);
+    if (fetch_must_be_whole(f))
+        return TERR_LIMIT;
+    err = cache_publish(f->entry, &held->response);
+    if (err != 0)
+        return err;
+    f->held = NULL;
+    fetch_tell_marker(f, held->status);
+    return 0;
+}
+
 void
 fetch_drop_held(struct fetch *f)
 {
