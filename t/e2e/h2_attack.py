@@ -476,14 +476,15 @@ class Process:
         raise RuntimeError(f"no {name}")
 
     def resident(self):
-        return self.status("VmRSS")
+        """Without the log rings: shared memory of a fixed size, whose pages are there once they were written."""
+        return self.status("VmRSS") - self.status("RssShmem")
 
     def reset_peak(self):
         with open(f"/proc/{self.pid}/clear_refs", "w", encoding="ascii") as f:
             f.write("5")
 
     def peak(self):
-        return self.status("VmHWM")
+        return self.status("VmHWM") - self.status("RssShmem")
 
     def cpu_s(self):
         """User and system, all threads: to the nanosecond where the kernel keeps it, else to the tick."""
