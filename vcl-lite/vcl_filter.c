@@ -12,11 +12,11 @@ enum {
 
 static const struct {
     const char *name;
-    enum vcl_filter is;
+    unsigned is;
 } filter_names[] = {
     {"gunzip", VCL_FILTER_GUNZIP},
     {"esi", VCL_FILTER_ESI},
-    {"esi_gzip", VCL_FILTER_ESI},
+    {"esi_gzip", VCL_FILTER_ESI | VCL_FILTER_GZIP},
     {"gzip", VCL_FILTER_GZIP},
     {"range", VCL_FILTER_RANGE},
     {"testgunzip", VCL_FILTER_TEST},

@@ -10,11 +10,12 @@
 
 enum vcl_filter {
     VCL_FILTER_GUNZIP = 1,
-    VCL_FILTER_ESI = 2, /* esi_gzip, too: what is made of it is never packed */
+    VCL_FILTER_ESI =
+        2, /* with VCL_FILTER_GZIP: the page is packed for those who take it, Varnish's esi_gzip */
     VCL_FILTER_GZIP = 4,
     VCL_FILTER_RANGE = 8,
-    VCL_FILTER_TEST =
-        16, /* testgunzip: a packed body is not looked into before it must be unpacked */
+    /* testgunzip does nothing: a packed body is not looked into before it must be unpacked. */
+    VCL_FILTER_TEST = 16,
 };
 
 /* beresp.filters or resp.filters? */

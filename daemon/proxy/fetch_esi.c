@@ -28,19 +28,12 @@ struct fetch_esi {
 bool
 fetch_esi_by_route(const struct fetch *f, const struct http_message *head)
 {
-    static const struct slice types[] = {SLICE_LIT("text/html"), SLICE_LIT("application/xhtml+xml"),
-        SLICE_LIT("text/xml"), SLICE_LIT("application/xml")};
-    struct slice type = http_get_one(head, HTTP_F_CONTENT_TYPE);
-    size_t len = 0;
+    static const struct conf_compress pages = {
+        .types = "text/html application/xhtml+xml text/xml application/xml"};
 
-    if (!f->by_esi || !http_has(head, HTTP_F_CONTENT_TYPE))
-        return f->by_esi;
-    while (len < type.len && type.ptr[len] != ';' && type.ptr[len] != ' ' && type.ptr[len] != '\t')
-        len++;
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (slice_eq_nocase(slice_of(type.ptr, len), types[i]))
-            return true;
-    return false;
+    return f->by_esi &&
+           (!http_has(head, HTTP_F_CONTENT_TYPE) ||
+               conf_compress_has_type(&pages, http_get_one(head, HTTP_F_CONTENT_TYPE)));
 }
 
 /* Is its body a page that the policy or the route wants to be processed? */

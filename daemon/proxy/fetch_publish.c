@@ -308,18 +308,15 @@ fetch_publish_held(struct fetch *f)
 int
 fetch_let_go(struct fetch *f)
 {
-    struct fetch_held *held = f->held;
     int err;
 
-    tassert(f->body != NULL && held != NULL);
+    tassert(f->body != NULL && f->held != NULL && fetch_is_shared(f));
     if (fetch_must_be_whole(f))
         return TERR_LIMIT;
-    err = cache_publish(f->entry, &held->response);
-    if (err != 0)
-        return err;
-    f->held = NULL;
-    fetch_tell_marker(f, held->status);
-    return 0;
+    err = cache_publish(f->entry, &f->held->response);
+    if (err == 0)
+        f->held = NULL;
+    return err;
 }
 
 void

@@ -66,7 +66,7 @@ req_begin_unpacked(struct req *r)
     if (r->resp.length == 0) /* of a redirect, mostly: there is nothing to unpack */
         return 0;
     r->resp.length = STOBJ_SIZE_UNKNOWN;
-    return r->resp.bodyless || entry_is_esi(r->entry) ? 0 : req_open_unpack(r);
+    return r->resp.bodyless ? 0 : req_open_unpack(r);
 }
 
 /* Of what is put together now.  Half of the codecs stay for what comes from origins: a client may take long to read.  Without
