@@ -43,14 +43,21 @@ recoded_new(struct cache *c, const struct entry *base, const struct cache_respon
     return e;
 }
 
+/* Of one that is being fetched nothing is published. */
+static bool
+recoded_is_of(const struct entry *e, const struct entry *base)
+{
+    return entry_state(e) == ENTRY_READY && vary_recoded(entry_vary(e)).form != 0 &&
+           vary_supersedes(entry_vary(base), entry_vary(e));
+}
+
 /* Where it goes in: what was packed by a dictionary is the shortest, and comes before all forms of `base`. */
 static struct entry *
 recoded_place(struct entry *first, struct entry *base, const struct entry *e)
 {
     if (vary_recoded(entry_vary(e)).form != HTTP_FORM_DCZ)
         return base;
-    while (first != base && (vary_recoded(entry_vary(first)).form == 0 ||
-                                !vary_supersedes(entry_vary(base), entry_vary(first))))
+    while (first != base && !recoded_is_of(first, base))
         first = entry_next(first);
     return first;
 }

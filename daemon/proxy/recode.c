@@ -135,18 +135,27 @@ recode_base_of(const struct entry *form)
     return NULL;
 }
 
+/* Is it this form of `base`?  Of one that is being fetched, which may stand there too, nothing is published. */
+static bool
+recode_is(const struct entry *e, const struct entry *base, unsigned form, const uint8_t *hash)
+{
+    struct vary_recoding is;
+
+    if (entry_state(e) != ENTRY_READY)
+        return false;
+    is = vary_recoded(entry_vary(e));
+    return is.form == form && vary_supersedes(entry_vary(base), entry_vary(e)) &&
+           (is.hash == NULL || (hash != NULL && memcmp(is.hash, hash, DICTIONARY_HASH_LEN) == 0));
+}
+
 /* Is there such a form of `base` already? */
 static bool
 recode_has(struct proxy *p, const struct entry *base, unsigned form, const uint8_t *hash)
 {
     for (struct entry *e = cache_stored(p->cache, &base->node.key); e != NULL && e != base;
-         e = entry_next(e)) {
-        struct vary_recoding is = vary_recoded(entry_vary(e));
-
-        if (is.form == form && vary_supersedes(entry_vary(base), entry_vary(e)) &&
-            (is.hash == NULL || (hash != NULL && memcmp(is.hash, hash, DICTIONARY_HASH_LEN) == 0)))
+         e = entry_next(e))
+        if (recode_is(e, base, form, hash))
             return true;
-    }
     return false;
 }
 
