@@ -287,12 +287,10 @@ choose_recoded(struct cache_choice *c, struct entry *e, const struct cache_query
         c->use = e;
 }
 
-/* Of what varies.  Does it answer this request, as a whole? */
+/* Of what varies by more than its forms.  Does it answer this request, as a whole? */
 static __attribute__((noinline)) bool
 choose_variant(struct cache_choice *c, struct entry *e, const struct cache_query *q)
 {
-    if (c->varies == NULL)
-        c->varies = e;
     if (entry_is_recoded(e)) {
         choose_recoded(c, e, q);
         return false;
@@ -315,9 +313,13 @@ choose_ready(struct cache_choice *c, struct entry *e, const struct cache_query *
         choose_windowed(c, e, q);
         return;
     }
-    /* Without a call for what does not vary, as most. */
-    if (__builtin_expect(e->block->vary_len > 0, 0) && !choose_variant(c, e, q))
-        return;
+    /* Without a call for what does not vary, or by its forms alone, as most. */
+    if (__builtin_expect(e->block->vary_len > 0, 0)) {
+        if (c->varies == NULL)
+            c->varies = e;
+        if (!vary_is_forms(entry_vary(e)) && !choose_variant(c, e, q))
+            return;
+    }
     if (__builtin_expect(e->partial, 0) && !entry_covers(e, q)) {
         if (c->old == NULL && !q->no_join && entry_is_of_use(e, q))
             c->old = e;

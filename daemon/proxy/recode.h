@@ -85,6 +85,16 @@ void recode_look_dictionary(struct proxy *p, struct entry *e, const struct http_
 /* A response has come whole that may be a dictionary; borrowed. */
 void recode_offer(struct proxy *p, struct entry *e);
 
+/* A hit of what is the base of its forms.  False, and it is not counted: recode_note() is to look at it. */
+static inline bool
+recode_count(struct recode *rc)
+{
+    if (__builtin_expect(rc->hits + 1 >= RECODE_HITS, 0))
+        return false;
+    rc->hits++;
+    return true;
+}
+
 /* The same, of few hits: for every one of them. */
 static inline void
 recode_note(struct proxy *p, struct recode *rc, struct entry *e, bool is_form, unsigned forms)

@@ -3,6 +3,8 @@
  * A hit that leaves whole in this turn only borrows its entry.  Whatever has to wait holds it
  * first, and its leases with it. */
 #include "daemon/base/terr.h"
+#include "daemon/http/codings.h"
+#include "daemon/http/vary.h"
 #include "daemon/proxy/req_priv.h"
 
 enum {
@@ -128,6 +130,17 @@ req_length_is_gets(const struct req *r)
                stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && r->resp.status != 304);
 }
 
+/* A body that lies there packed, by a client that takes it so: most hits of what has forms.  It counts as in
+ * req_begin_form(), which does all others. */
+static inline bool
+req_takes_form(struct req *r)
+{
+    const unsigned gzip = HTTP_FORMS_KNOWN | HTTP_FORM_GZIP;
+
+    return vary_is_forms(entry_vary(r->entry)) && (r->head->forms & gzip) == gzip &&
+           !http_has(r->head, HTTP_F_AVAILABLE_DICTIONARY) && recode_count(&r->proxy->recode);
+}
+
 /* From the entry: what the exchange needs to know of the response.  TERR_CLOSED: it has been given
  * up. */
 static int
@@ -160,7 +173,8 @@ req_begin_entry(struct req *r)
         if (err != 0)
             return err;
     }
-    if (__builtin_expect(e->block->vary_len > 0, 0) && r->rep.filter == NULL) {
+    if (__builtin_expect(e->block->vary_len > 0, 0) && r->rep.filter == NULL &&
+        !req_takes_form(r)) {
         int err = req_begin_form(r);
 
         if (err != 0)

@@ -101,7 +101,7 @@ req_must_unpack(const struct req *r)
            req_entry_is_packed(r->entry);
 }
 
-int
+__attribute__((noinline)) int
 req_begin_form(struct req *r)
 {
     struct slice spec = entry_vary(r->entry);
