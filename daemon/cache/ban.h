@@ -38,6 +38,7 @@ enum {
      * more than a part of the store, for what is kept makes room for them. */
     BANS_BYTES_MAX = 512 << 20,
     BANS_SHARE = 8,
+    BANS_SPARE = 64 << 10, /* behind that, for what must not be refused: purges of everything */
 };
 
 struct bans_conf {

@@ -174,8 +174,8 @@ ban_move(struct entry *e, struct ban *seen, struct ban *upto)
 void
 ban_count(struct cache *c, struct ban *b)
 {
-    /* Only purges by tag tell how many there were. */
-    if (b == NULL || b->ntags == 0)
+    /* Only purges tell how many there were. */
+    if (b == NULL || !ban_is_purge(b))
         return;
     atomic_fetch_add_explicit(&b->purged, 1, memory_order_relaxed);
     counter_add_shared(c->counters, b->soft ? COUNTER_cache_purged_soft : COUNTER_cache_purged, 1);
@@ -184,7 +184,9 @@ ban_count(struct cache *c, struct ban *b)
 enum removal
 ban_removal(const struct ban *b)
 {
-    return b != NULL && b->ntags > 0 ? REMOVAL_TAGGED : REMOVAL_BANNED;
+    if (b == NULL || !ban_is_purge(b))
+        return REMOVAL_BANNED;
+    return b->all ? REMOVAL_PURGED : REMOVAL_TAGGED;
 }
 
 /* ---- Walks ---- */
@@ -355,7 +357,7 @@ bans_put(struct cache *c, struct ban *ban, const struct clock *now)
     ban->mono_ms = (int64_t)now->mono_ms;
     ban->wall_ms = now->wall_ms;
     pthread_mutex_lock(&b->lock);
-    if (b->bytes + ban->bytes > b->bytes_max) {
+    if (b->bytes + ban->bytes > b->bytes_max + (ban->all ? BANS_SPARE : 0)) {
         pthread_mutex_unlock(&b->lock);
         ban_free(ban);
         return TERR_LIMIT;
@@ -366,7 +368,7 @@ bans_put(struct cache *c, struct ban *ban, const struct clock *now)
     /* Under the lock: only the trimming walks this way. */
     newest->newer = ban;
     b->bytes += ban->bytes;
-    if (ban->ntags > 0) {
+    if (ban_is_purge(ban)) {
         ban_ref(ban);
         list_add_tail(&b->tags_due, &ban->due);
     }

@@ -115,11 +115,13 @@ ban_holds(const struct ban *b, const struct ban_test *t, struct ban_subject *s)
 }
 
 bool
-ban_has_tag(const struct ban *b, const struct entry *e)
+ban_purges(const struct ban *b, const struct entry *e)
 {
     const struct entry_block *block = e->block;
     const uint64_t *tags = entry_tags(e);
 
+    if (b->all)
+        return true;
     for (unsigned i = 0; i < block->ntags; i++)
         for (unsigned k = 0; k < b->ntags; k++)
             if (tags[i] == b->tags[k])
@@ -132,9 +134,9 @@ bool
 ban_matches(const struct ban *b, struct ban_subject *s, unsigned *tests)
 {
     tassert(!b->needs_request || s->req != NULL);
-    if (b->ntags > 0) {
+    if (ban_is_purge(b)) {
         ++*tests;
-        return ban_has_tag(b, s->e);
+        return ban_purges(b, s->e);
     }
     for (unsigned i = 0; i < b->ntests; i++) {
         ++*tests;

@@ -69,9 +69,9 @@ struct ban {
     size_t bytes;  /* what it is charged as */
     char *text;
     uint32_t text_len;
-    /* A purge by tag: it has no tests.  Hashes, in the ban's memory; `soft`: what has one of them
-     * becomes stale and stays. */
-    bool soft;
+    /* A purge, by tag or of everything: it has no tests.  Hashes, in the ban's memory; `soft`: what
+     * has one of them becomes stale and stays. */
+    bool soft, all;
     uint16_t ntags;
     const uint64_t *tags;
     struct list due;         /* waits for its walk, under the list's lock; or none */
@@ -105,13 +105,14 @@ enum {
     TAG_FILTER_WORDS = 64,
 };
 
-/* One walk along the index, for all purges by tag that are due when it begins; the lurker's thread
- * only. */
+/* One walk along the index, for all purges by tag or of everything that are due when it begins; the
+ * lurker's thread only. */
 struct tag_walk {
     unsigned nbans;                    /* 0: there is none */
     struct ban *bans[TAG_WALK_BANS];   /* references; the oldest first */
     uint64_t filter[TAG_FILTER_WORDS]; /* a bit for what the hashes of their tags end in */
     uint8_t bits;                      /* of them, tag_bit() */
+    bool all;                          /* one is of everything: every entry is looked at */
     unsigned marks;                    /* of them, in the index: tag_mark() */
     uint64_t cursor;                   /* of the index */
     int64_t ended_ms;                  /* the last one */
@@ -142,6 +143,13 @@ static inline struct ban *
 bans_newest(const struct bans *b)
 {
     return atomic_load_explicit(&b->newest, memory_order_acquire);
+}
+
+/* By tag, or of everything: found by a walk, and counted. */
+static inline bool
+ban_is_purge(const struct ban *b)
+{
+    return b->ntags > 0 || b->all;
 }
 
 void ban_ref(struct ban *b);
@@ -180,7 +188,7 @@ bool ban_walk(struct ban_walk *w, struct entry *e, const struct ban *seen, struc
 bool ban_move(struct entry *e, struct ban *seen, struct ban *upto);
 /* Marks it; true: by this call. */
 bool ban_kill(struct entry *e);
-/* One more left, or became stale, because of this ban, if it is a purge by tag. */
+/* One more left, or became stale, because of this ban, if it is a purge. */
 void ban_count(struct cache *c, struct ban *b);
 /* The removal reason of the entries it killed; NULL: the lurker's cutoff did. */
 enum removal ban_removal(const struct ban *b);
@@ -203,8 +211,8 @@ struct ban_subject {
     struct http_message stored;
     struct http_field fields[LIMIT_FIELDS];
 };
-/* Has it one of the tags that this purge is about? */
-bool ban_has_tag(const struct ban *b, const struct entry *e);
+/* Is this purge about it: has it one of the tags, or is it of everything? */
+bool ban_purges(const struct ban *b, const struct entry *e);
 /* Do all its tests hold?  Adds how many were made. */
 bool ban_matches(const struct ban *b, struct ban_subject *s, unsigned *tests);
 

@@ -6,6 +6,7 @@
 
 #include "daemon/cache/ban_priv.h"
 #include "daemon/cache/cache.h"
+#include "daemon/cache/invalidation.h"
 #include "daemon/cache/removal.h"
 #include "daemon/shm/counters.h"
 #include "storage/storage.h"
@@ -41,6 +42,9 @@ struct cache {
     struct bans bans;
     struct removals removals;
     struct negative *negative; /* set before the first lookup; NULL: there is none */
+    /* invalidation.c; set before other threads run */
+    const struct invalidation_log *log; /* NULL: none */
+    struct invalidation_resolver resolver;
 };
 
 /* There is one cache in a process, so that entries need not say which is theirs; from cache_open()

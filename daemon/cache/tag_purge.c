@@ -1,4 +1,4 @@
-/* tag_purge.c -- purges by tag, and the walk that finds what has the tags.
+/* tag_purge.c -- purges by tag and of everything, and the walk that finds what has the tags.
  *
  * A million entries are two million places in memory: the entry, and its block, in front of which
  * the hashes lie.  Looked at one after the other each would be waited for; so a batch of entries is
@@ -74,17 +74,31 @@ tag_ban_new(const struct slice *tags, unsigned n, bool soft)
     return b;
 }
 
-/* On TERR_LIMIT bans_put() has freed the ban, so `p` was not queued and is not to be ended. */
-int
-tag_purge_start(struct cache *c, const struct slice *tags, unsigned ntags, bool soft,
-    const struct clock *now, struct tag_purge *p)
+/* The ban that everything matches; NULL: no memory. */
+static struct ban *
+tag_ban_of_all(bool soft)
 {
-    struct ban *b;
+    const struct slice text = soft ? SLICE_LIT("purge --all --soft") : SLICE_LIT("purge --all");
+    size_t bytes = sizeof(struct ban) + text.len;
+    struct ban *b = calloc(1, bytes);
 
-    OBJ_CHECK(c, CACHE_MAGIC);
-    if (!tags_are_sane(tags, ntags))
-        return TERR_INVALID;
-    b = tag_ban_new(tags, ntags, soft);
+    if (b == NULL)
+        return NULL;
+    b->magic = BAN_MAGIC;
+    b->bytes = bytes;
+    b->soft = soft;
+    b->by_time = true; /* a soft one counts from when it came: from then on things are stale */
+    b->all = true;
+    b->text = (char *)b->tests;
+    tag_ban_say(b, text);
+    return b;
+}
+
+/* Takes the ban.  On TERR_LIMIT bans_put() has freed it, so `p` was not queued and is not to be
+ * ended. */
+static int
+tag_purge_put(struct cache *c, struct ban *b, const struct clock *now, struct tag_purge *p)
+{
     if (b == NULL)
         return TERR_NOMEM;
     /* Before others can see it: from the list it could be dropped at once. */
@@ -96,8 +110,29 @@ tag_purge_start(struct cache *c, const struct slice *tags, unsigned ntags, bool 
         return TERR_LIMIT;
     if (p != NULL)
         list_add_tail(&c->bans.walk.asked, &p->link);
-    counter_add_shared(c->counters, COUNTER_cache_tag_purges, 1);
     return 0;
+}
+
+int
+tag_purge_start(struct cache *c, const struct slice *tags, unsigned ntags, bool soft,
+    const struct clock *now, struct tag_purge *p)
+{
+    int err;
+
+    OBJ_CHECK(c, CACHE_MAGIC);
+    if (!tags_are_sane(tags, ntags))
+        return TERR_INVALID;
+    err = tag_purge_put(c, tag_ban_new(tags, ntags, soft), now, p);
+    if (err == 0)
+        counter_add_shared(c->counters, COUNTER_cache_tag_purges, 1);
+    return err;
+}
+
+int
+tag_purge_start_all(struct cache *c, bool soft, const struct clock *now, struct tag_purge *p)
+{
+    OBJ_CHECK(c, CACHE_MAGIC);
+    return tag_purge_put(c, tag_ban_of_all(soft), now, p);
 }
 
 bool
@@ -136,6 +171,7 @@ static void
 tag_walk_add(struct tag_walk *w, struct ban *b)
 {
     w->bans[w->nbans++] = b;
+    w->all |= b->all;
     for (unsigned i = 0; i < b->ntags; i++) {
         unsigned bit = tag_filter_bit(b->tags[i]);
 
@@ -155,6 +191,7 @@ tag_walk_begin(struct bans *b, int64_t now_ms)
         return;
     memset(w->filter, 0, sizeof(w->filter));
     w->bits = 0;
+    w->all = false;
     w->marks = 0;
     w->cursor = 0;
     pthread_mutex_lock(&b->lock);
@@ -218,7 +255,7 @@ tag_batch_take(struct cache *c, struct tag_walk *w, struct tag_batch *k)
 
     k->n = 0;
     do {
-        unsigned n = cuckoo_peek_next(c->index, &w->cursor, w->marks, nodes);
+        unsigned n = cuckoo_peek_next(c->index, &w->cursor, w->all ? 0 : w->marks, nodes);
 
         for (unsigned i = 0; i < n; i++) {
             struct entry *e = container_of(nodes[i], struct entry, node);
@@ -259,6 +296,9 @@ tag_walk_may_find(const struct tag_walk *w, const struct entry *e)
 {
     const uint64_t *tags;
 
+    /* Markers too: of what came before the purge nothing is left, or counts. */
+    if (w->all)
+        return entry_state(e) == ENTRY_READY || entry_state(e) == ENTRY_HITMISS;
     if (!tag_walk_may_have(w, e)) /* what is not ready is tested when it is (bans_fresh) */
         return false;
     tags = entry_tags(e);
@@ -275,7 +315,7 @@ tag_walk_found(struct cache *c, const struct tag_walk *w, struct entry *e)
     for (unsigned i = 0; i < w->nbans; i++) {
         struct ban *b = w->bans[i];
 
-        if (entry_ban(e)->seq >= b->seq || !ban_has_tag(b, e)) /* killed: the greatest */
+        if (entry_ban(e)->seq >= b->seq || !ban_purges(b, e)) /* killed: the greatest */
             continue;
         if (b->soft) {
             if (entry_make_stale(e, b->mono_ms))

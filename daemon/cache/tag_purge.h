@@ -1,4 +1,5 @@
-/* tag_purge.h -- "whatever has one of these tags, and was fetched before now, leaves".
+/* tag_purge.h -- "whatever has one of these tags, and was fetched before now, leaves"; or whatever it
+ * has.
  *
  *   soft   it stays, but is stale from now on: served while it is fetched anew, within its grace
  *   walk   one way along the whole index, in slices, which finds what has the tags
@@ -7,7 +8,8 @@
  * begins later and for what is being fetched, which is delivered and not kept.  The walk removes
  * what no request asks for, and counts it.  Purges that wait for a walk share one.
  *
- * Threads: tag_purge_start() any that is online for RCU, with `p` NULL; all else the lurker's.
+ * Threads: tag_purge_start(), tag_purge_start_all() any that is online for RCU, with `p` NULL; all
+ * else the lurker's.
  */
 #ifndef TARN_TAG_PURGE_H
 #define TARN_TAG_PURGE_H
@@ -40,6 +42,9 @@ struct tag_purge {
  * for any response; TERR_LIMIT: there are too many bans; TERR_NOMEM. */
 int tag_purge_start(struct cache *c, const struct slice *tags, unsigned ntags, bool soft,
     const struct clock *now, struct tag_purge *p);
+/* Everything, markers and names that do not exist too.  0; TERR_NOMEM; TERR_LIMIT, only when there are
+ * hundreds of such purges that objects have not been tested against. */
+int tag_purge_start_all(struct cache *c, bool soft, const struct clock *now, struct tag_purge *p);
 /* Has everything been looked at?  Then *how_many responses have left, or become stale; some fewer
  * than there were when the index moved keys just then, which leave when they are found. */
 bool tag_purge_is_done(const struct tag_purge *p, uint64_t *how_many);
