@@ -578,7 +578,6 @@ worker_init_proxy(struct worker *w)
     p->storage_bytes = env->storage_bytes;
     p->registry = env->registry;
     p->policies = policies_set(env->policies);
-    p->bans = cache_bans(env->cache);
     p->auth = env->auth;
     p->rates = env->rates;
     p->recoder = env->recoder;

@@ -3,6 +3,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/cache/ban.h"
 #include "daemon/cache/cache.h"
+#include "daemon/cache/invalidation.h"
 
 enum {
     BANS_SHOWN_MAX = 10000, /* more are of no use, and the list may have a million */
@@ -53,10 +54,10 @@ static void
 bans_add_text(struct admin_call *c, const char *text)
 {
     const struct admin_env *env = &c->admin->env;
-    char why[256] = "";
+    const struct invalidation inv = {.kind = INVALIDATION_BAN, .text = slice_str(text)};
+    struct invalidation_result done = {.wait = NULL};
     json_t *o;
-    int err =
-        bans_add(cache_bans(env->cache), slice_str(text), &env->loop->clock, why, sizeof(why));
+    int err = invalidation_make(env->cache, &inv, &env->loop->clock, &done);
 
     if (err == 0) {
         o = json_object();
@@ -65,7 +66,7 @@ bans_add_text(struct admin_call *c, const char *text)
     } else {
         admin_fail(c, err == TERR_SYNTAX ? 400 : 503,
             err == TERR_SYNTAX ? "as in obj.http.x-tag ~ shoes && req.url ~ ^/shop/" : NULL, "%s",
-            why[0] != '\0' ? why : terr_text(err));
+            done.why[0] != '\0' ? done.why : terr_text(err));
     }
 }
 

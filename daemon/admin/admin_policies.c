@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "daemon/admin/admin_priv.h"
+#include "daemon/base/loop.h"
+#include "daemon/cache/invalidation.h"
 #include "daemon/policy/policies.h"
 #include "vcl-lite/vcl.h"
 
@@ -219,16 +221,20 @@ admin_do_label_unset(struct admin_call *c)
     policies_answer(c, policies_unlabel(policies_of(c), c->name), c->name, "discarded");
 }
 
+_Static_assert(
+    (int)WHY_FIELDS_MAX == (int)INVALIDATION_FIELDS_MAX, "what `why` takes a purge takes");
+
 /* `headers` is an array of "Name: value", or NULL.
  * As a request with these fields would find it: the policy's own vcl_hash makes the key, so a
  * purge by URL works where the key is not the URL. */
 static void
 policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bool soft)
 {
+    const struct admin_env *env = &c->admin->env;
     struct why_field fields[WHY_FIELDS_MAX];
-    unsigned nfields = 0;
-    const char *why = NULL;
-    unsigned how_many = 0;
+    struct invalidation_field said[INVALIDATION_FIELDS_MAX];
+    struct invalidation inv = {.kind = INVALIDATION_URL, .soft = soft, .fields = said};
+    struct invalidation_result done = {.wait = NULL};
     /* If admin_absolute() has none. */
     int err = TERR_NOMEM;
     const json_t *field;
@@ -241,20 +247,22 @@ policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bo
         /* NULL: no text, which is then no field. */
         const char *text = json_string_value(field);
 
-        if (!admin_take_field(c, fields, &nfields, slice_str(text != NULL ? text : "")))
+        if (!admin_take_field(c, fields, &inv.nfields, slice_str(text != NULL ? text : "")))
             return;
+        said[i] = (struct invalidation_field){fields[i].name, fields[i].value};
     }
     absolute = admin_absolute(c->admin, url);
-    if (absolute != NULL)
-        err = policies_purge_url(
-            policies_of(c), slice_str(absolute), fields, nfields, soft, &how_many, &why);
+    if (absolute != NULL) {
+        inv.text = slice_str(absolute);
+        err = invalidation_make(env->cache, &inv, &env->loop->clock, &done);
+    }
     if (err != 0) {
         admin_fail(c, err == TERR_SYNTAX ? 400 : 503,
             "as in http://www.example.com/path, or a path", "%s",
-            why != NULL ? why : terr_text(err));
+            done.why[0] != '\0' ? done.why : terr_text(err));
     } else {
         o = json_object();
-        json_put(o, "purged", json_integer(how_many));
+        json_put(o, "purged", json_integer(done.how_many));
         json_put_text(o, "url", absolute);
         admin_answer(c, 200, o);
     }

@@ -3,6 +3,7 @@
 
 #include "daemon/admin/admin_priv.h"
 #include "daemon/base/loop.h"
+#include "daemon/cache/invalidation.h"
 #include "daemon/cache/tag_purge.h"
 #include "daemon/http/tags.h"
 
@@ -44,18 +45,19 @@ tags_refuse(struct admin_call *c, int err)
         admin_fail_terr(c, err, "purge");
 }
 
-/* From tag_purge_start() on the purge counts, whatever becomes of this request: the walk only
+/* From invalidation_make() on the purge counts, whatever becomes of this request: the walk only
  * counts and removes what a lookup would refuse by then. */
 static void
-tags_start(struct admin_call *c, const struct slice *tags, unsigned n, bool soft)
+tags_start(struct admin_call *c, const struct invalidation *inv)
 {
     const struct admin_env *env = &c->admin->env;
     struct tag_purge *p = calloc(1, sizeof(*p));
+    struct invalidation_result done = {.wait = p};
     int err = TERR_NOMEM;
 
     if (p != NULL) {
         p->task = c->task;
-        err = tag_purge_start(env->cache, tags, n, soft, &env->loop->clock, p);
+        err = invalidation_make(env->cache, inv, &env->loop->clock, &done);
     }
     if (err != 0) {
         free(p);
@@ -68,12 +70,13 @@ tags_start(struct admin_call *c, const struct slice *tags, unsigned n, bool soft
     env->host->walk_tags(env->host_ctx);
 }
 
-/* `tags` is borrowed until this returns; tag_purge_start() copies what it needs. */
+/* `tags` is borrowed until this returns: what is needed of a record is copied. */
 void
 admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft)
 {
     size_t n = json_is_array(tags) ? json_array_size(tags) : 1;
     struct slice list[TAG_PURGE_MAX];
+    struct invalidation inv = {.kind = INVALIDATION_TAGS, .soft = soft, .tags = list};
 
     /* A list that is too long is not read at all: what it has is refused below. */
     for (size_t i = 0; i < n && n <= TAG_PURGE_MAX; i++) {
@@ -85,8 +88,9 @@ admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft)
         }
         list[i] = slice_of(json_string_value(tag), json_string_length(tag));
     }
+    inv.ntags = (unsigned)n;
     if (n > TAG_PURGE_MAX)
         tags_refuse(c, TERR_INVALID);
     else
-        tags_start(c, list, (unsigned)n, soft);
+        tags_start(c, &inv);
 }

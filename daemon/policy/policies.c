@@ -118,6 +118,8 @@ policies_open(
         return TERR_NOMEM;
     }
     tassert(ps->generation == 1); /* workers begin with 0, and so look at once */
+    if (cache != NULL)
+        cache_set_resolver(cache, (struct invalidation_resolver){policies_resolve, ps});
     *out = ps;
     return 0;
 }

@@ -29,7 +29,6 @@ struct policy_set;
 struct registry;
 struct storage;
 struct vcl_error;
-struct why_field;
 
 /* Policies are loaded with the registry's snapshot.  Borrows everything until policies_close; cache and storage NULL: to check texts.  No policy is
  * active. */
@@ -91,10 +90,6 @@ struct policies_became {
  * policy's file or name in *what, and nothing has changed. */
 int policies_reload(struct policies *ps, struct backend_snapshot *u, bool origins_changed,
     struct policies_became *became, struct vcl_error **errors, const char **what, const char **why);
-/* What a request for this URL ("http://host/path") with these fields is stored under, by the active
- * policy's vcl_hash, is purged.  0 and how many; TERR_SYNTAX: *why. */
-int policies_purge_url(struct policies *ps, struct slice url, const struct why_field *fields,
-    unsigned nfields, bool soft, unsigned *how_many, const char **why);
 /* Frees what has been discarded and is no longer used.  Once a second. */
 void policies_tick(struct policies *ps);
 

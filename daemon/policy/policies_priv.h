@@ -2,6 +2,7 @@
 #ifndef TARN_POLICIES_PRIV_H
 #define TARN_POLICIES_PRIV_H
 
+#include "daemon/cache/invalidation.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/policy/policies.h"
 #include "daemon/policy/policy.h"
@@ -57,6 +58,10 @@ struct policy_reader policy_reader(struct policies *ps);
 /* No request runs it any more: vcl_fini, and all goes. */
 void policy_free(struct policy **pp);
 struct policy_tag *policies_find_label(struct policies *ps, const char *label);
+/* policy_purge.c, struct invalidation_resolver: what a request for this URL ("http://host/path") with these
+ * fields is stored under, by the active policy's vcl_hash. */
+int policies_resolve(
+    void *ctx, const struct invalidation *inv, struct hash128 *key, const char **why);
 
 /* policies.c, for policies_reload.c */
 struct policy *policies_find(struct policies *ps, const char *name);

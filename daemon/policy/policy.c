@@ -283,7 +283,7 @@ void
 policy_prepare(struct proxy *p)
 {
     p->run_ctx = (struct policy_ctx){
-        .proxy = p, .params = &p->params, .bans = p->bans, .clock = &p->loop->clock};
+        .proxy = p, .params = &p->params, .cache = p->cache, .clock = &p->loop->clock};
     p->run.ctx = &p->run_ctx;
     p->run.host = &policy_host;
     p->run.random = policy_random;

@@ -32,6 +32,7 @@ struct policy {
     uint32_t trivial;                 /* bit of enum vcl_sub: need not be run */
     uint8_t action[VCL_SUB_COUNT];    /* then: what it returns */
     bool hashes_as_builtin, reads_hits;
+    bool keeps_key;  /* its own vcl_hash makes it, or purge.hard() or purge.soft() is called */
     bool keeps_body; /* std.cache_req_body is called */
     bool by_routes;  /* it declares no backend: where it names none, routes choose */
     struct backend_snapshot *snapshot; /* held: the configuration's backends, as it was loaded */

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/cache/ban.h"
+#include "daemon/cache/invalidation.h"
 #include "daemon/log/elog.h"
 #include "daemon/policy/msg_view.h"
 #include "daemon/proxy/fetch_policy.h"
@@ -63,12 +63,13 @@ int
 policy_ban(struct vcl_run *r, struct slice expression, bool *ok)
 {
     struct policy_ctx *ctx = policy_ctx_of(r);
-    char why[256];
+    const struct invalidation inv = {.kind = INVALIDATION_BAN, .text = expression};
+    struct invalidation_result done = {.wait = NULL};
     struct slice copy;
 
     *ctx->ban_error = "there is no cache";
     *ok = false;
-    if (ctx->bans == NULL) /* a check of the text, or the very end */
+    if (ctx->cache == NULL)
         return 0;
     *ctx->ban_error = "";
     /* `why` asks what would happen: nothing is banned. */
@@ -77,17 +78,17 @@ policy_ban(struct vcl_run *r, struct slice expression, bool *ok)
         return 0;
     if (policy_is_early(ctx))
         return policy_fail(r, "a ban in early data");
-    *ok = bans_add(ctx->bans, expression, ctx->clock, why, sizeof(why)) == 0;
+    *ok = invalidation_make(ctx->cache, &inv, ctx->clock, &done) == 0;
     if (*ok)
         return 0;
     /* std.ban_error() may be called in another sub of the task: its arena is the same one. */
-    copy = arena_copy(r->arena, slice_str(why));
+    copy = arena_copy(r->arena, slice_str(done.why));
     if (copy.ptr == NULL)
         return TERR_NOMEM;
     *ctx->ban_error = copy.ptr;
     if (ctx->proxy != NULL && shmlog_readers(ctx->proxy->log)) {
         shmlog_begin(ctx->proxy->log, policy_ctx_xid(ctx), SHMLOG_KIND_REQ, 0);
-        shmlog_printf(ctx->proxy->log, SHMLOG_Error, "ban(): %s", why);
+        shmlog_printf(ctx->proxy->log, SHMLOG_Error, "ban(): %s", done.why);
         shmlog_end(ctx->proxy->log);
     }
     return 0;
@@ -163,25 +164,37 @@ policy_healthy(struct vcl_run *r, const void *backend, struct vcl_value *out)
     return 0;
 }
 
+/* What was looked up: the head may be another since.  None when no log asks for it. */
+static struct slice
+policy_looked_up(const struct req *r)
+{
+    return r->policy.key; /* made by vcl_hash, or kept (req_policy_keep_key) */
+}
+
 /* What is done stays done when the run fails later: a purge is no part of the request. */
 static int
 policy_purge(struct vcl_run *r, const struct vcl_value *args, bool soft, struct vcl_value *out)
 {
     struct policy_ctx *ctx = policy_ctx_of(r);
-    struct proxy *p = ctx->proxy;
+    struct invalidation inv = {.kind = INVALIDATION_KEY, .soft = soft};
+    struct invalidation_result done = {.wait = NULL};
 
     tassert(ctx->req != NULL); /* the checker allows it in vcl_hit and vcl_miss alone */
     if (policy_is_early(ctx))
         return policy_fail(r, "a purge in early data");
+    out->i = 0;
     if (ctx->explains)
-        out->i = 0;
-    else if (!soft)
-        out->i = cache_purge(p->cache, &ctx->req->key);
-    else
+        return 0;
+    inv.key = &ctx->req->key;
+    inv.text = policy_looked_up(ctx->req);
+    if (soft) {
+        inv.ttl_ms = policy_ms(args[0].r);
         /* Below 0: grace or keep stay as they were. */
-        out->i = cache_purge_soft(p->cache, &ctx->req->key, (int64_t)p->loop->clock.mono_ms,
-            policy_ms(args[0].r), args[1].r < 0 ? -1 : policy_ms(args[1].r),
-            args[2].r < 0 ? -1 : policy_ms(args[2].r));
+        inv.grace_ms = args[1].r < 0 ? -1 : policy_ms(args[1].r);
+        inv.keep_ms = args[2].r < 0 ? -1 : policy_ms(args[2].r);
+    }
+    invalidation_make(ctx->proxy->cache, &inv, ctx->clock, &done); /* a key is never refused */
+    out->i = done.how_many;
     return 0;
 }
 

@@ -539,6 +539,8 @@ policy_survey(struct policy *pol)
         pol->action[sub] = (uint8_t)act;
     }
     pol->hashes_as_builtin = vcl_hashes_as_builtin(pol->vcl);
+    pol->keeps_key = !pol->hashes_as_builtin || vcl_calls(pol->vcl, VCL_FN_PURGE_HARD) ||
+                     vcl_calls(pol->vcl, VCL_FN_PURGE_SOFT);
     pol->reads_hits = vcl_reads_hits(pol->vcl);
     pol->keeps_body = vcl_calls(pol->vcl, VCL_FN_STD_CACHE_REQ_BODY);
 }

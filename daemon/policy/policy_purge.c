@@ -1,8 +1,6 @@
 /* policy_purge.c -- purge by URL: the key that a GET for it would have, as `why` finds it. */
 #include "daemon/base/terr.h"
-#include "daemon/cache/cache.h"
 #include "daemon/why/synthetic.h"
-#include "daemon/why/why.h"
 
 /* As a request would go: vcl_recv, again where it restarts, in the policy that a label stands for; then
  * vcl_hash.  0, or TERR_SYNTAX and *why. */
@@ -45,22 +43,19 @@ purge_make_key(struct policies *ps, struct synthetic_request *w, const char **wh
     return synthetic_finish_key(w, act) ? 0 : TERR_SYNTAX;
 }
 
-/* On the management thread, within one turn.  What it removes is under one key: all variants of
- * it, of every client. */
+/* On the management thread, within one turn.  It is one key: of all variants, of every client. */
 int
-policies_purge_url(struct policies *ps, struct slice url, const struct why_field *fields,
-    unsigned nfields, bool soft, unsigned *how_many, const char **why)
+policies_resolve(void *ctx, const struct invalidation *inv, struct hash128 *key, const char **why)
 {
+    struct policies *ps = ctx;
     struct synthetic_request *w;
-    struct req *r;
-    int err = synthetic_new(&w, ps, url, why);
+    int err = synthetic_new(&w, ps, inv->text, why);
 
     if (err != 0)
         return err;
     tassert(ps->cache != NULL); /* only a check of a configuration has none */
-    r = &w->req;
-    for (unsigned i = 0; i < nfields && err == 0; i++)
-        err = synthetic_set(w, fields[i].name, fields[i].value);
+    for (unsigned i = 0; i < inv->nfields && err == 0; i++)
+        err = synthetic_set(w, inv->fields[i].name, inv->fields[i].value);
     if (err != 0) {
         *why = err == TERR_SYNTAX ? "a field's name or value is not valid" : NULL;
         synthetic_free(&w);
@@ -77,11 +72,8 @@ policies_purge_url(struct policies *ps, struct slice url, const struct why_field
         return err;
     }
     err = purge_make_key(ps, w, why);
-    /* Only now: nothing is purged for a url that has no key of its own. */
     if (err == 0)
-        *how_many =
-            soft ? cache_purge_soft(ps->cache, &r->key, (int64_t)w->loop.clock.mono_ms, 0, -1, -1)
-                 : cache_purge(ps->cache, &r->key);
+        *key = w->req.key;
     synthetic_free(&w);
     return err;
 }

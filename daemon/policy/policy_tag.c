@@ -1,5 +1,6 @@
 /* policy_tag.c -- tarn.tag and tarn.purge_tag. */
 #include "daemon/base/terr.h"
+#include "daemon/cache/invalidation.h"
 #include "daemon/cache/tag_purge.h"
 #include "daemon/http/tags.h"
 #include "daemon/log/elog.h"
@@ -43,6 +44,7 @@ int
 policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out)
 {
     struct policy_ctx *ctx = r->ctx;
+    struct invalidation inv = {.kind = INVALIDATION_TAGS, .soft = args[1].i != 0};
     struct slice rest = policy_string(&args[0]), *tags;
     unsigned n = policy_count_tags(rest);
     int err;
@@ -61,7 +63,9 @@ policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_val
 
         tassert(more); /* they were counted in the same text */
     }
-    err = tag_purge_start(ctx->proxy->cache, tags, n, args[1].i != 0, ctx->clock, NULL);
+    inv.tags = tags;
+    inv.ntags = n;
+    err = invalidation_make(ctx->proxy->cache, &inv, ctx->clock, NULL);
     out->i = err == 0 ? (int64_t)n : -1;
     if (err != 0)
         elog(ELOG_WARN, "policy %s: tarn.purge_tag(): %s", ctx->policy->name,

@@ -195,7 +195,7 @@ policy_run_init(struct policy *pol, enum vcl_sub sub, struct vcl_run *run)
         .params = &policies_conf(ps)->params,
         /* Without one in a check (-t), and when the process ends: then ban() says that there is no
          * cache. */
-        .bans = ps->cache != NULL ? cache_bans(ps->cache) : NULL,
+        .cache = ps->cache,
         .clock = &clock,
         .ban_error = &ban_error,
     };

@@ -1,6 +1,7 @@
 /* fetch_merge.c -- responses that build on what is stored: a 304 freshens it (RFC 9111 4.3.4), a
  * 206 completes it (RFC 9111 3.4), and the answer to an unsafe request ends it (RFC 9111 4.4). */
 #include "daemon/base/terr.h"
+#include "daemon/cache/invalidation.h"
 #include "daemon/http/derive.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/uri.h"
@@ -299,6 +300,14 @@ fetch_gather_parts(struct fetch *f, const struct http_message *head, struct cach
     return 0;
 }
 
+static void
+fetch_invalidate_key(struct fetch *f, struct slice text)
+{
+    const struct invalidation inv = {.kind = INVALIDATION_KEY, .changed = true, .text = text};
+
+    invalidation_make(f->proxy->cache, &inv, &f->proxy->loop->clock, NULL);
+}
+
 /* What a field of the answer names, if it is of the same origin: no origin may empty another's. */
 static void
 fetch_invalidate_named(struct fetch *f, const struct http_message *head, struct slice name)
@@ -307,7 +316,6 @@ fetch_invalidate_named(struct fetch *f, const struct http_message *head, struct 
     struct slice text = f->key_text, value;
     const char *scheme = http_scheme_name(f->scheme);
     size_t scheme_len = strlen(scheme);
-    struct hash128 key;
     size_t max, path_at;
     char *out;
     int n;
@@ -330,8 +338,7 @@ fetch_invalidate_named(struct fetch *f, const struct http_message *head, struct 
         (struct span){out + path_at, max - path_at});
     if (n <= 0)
         return;
-    key = hash_bytes(out, path_at + (size_t)n);
-    cache_invalidate(f->proxy->cache, &key);
+    fetch_invalidate_key(f, slice_of(out, path_at + (size_t)n));
 }
 
 /* Answers of 2xx and 3xx to a method that is not safe (RFC 9111 4.4).  A failed request changed
@@ -339,13 +346,10 @@ fetch_invalidate_named(struct fetch *f, const struct http_message *head, struct 
 void
 fetch_invalidate(struct fetch *f, const struct http_message *head)
 {
-    struct hash128 key;
-
     if (f->kind != FETCH_PASS || http_method_is_safe((enum http_method)f->asked) ||
         head->status < 200 || head->status >= 400)
         return;
-    key = hash_bytes(f->key_text.ptr, f->key_text.len);
-    cache_invalidate(f->proxy->cache, &key);
+    fetch_invalidate_key(f, f->key_text);
     fetch_invalidate_named(f, head, SLICE_LIT("Location"));
     fetch_invalidate_named(f, head, SLICE_LIT("Content-Location"));
 }

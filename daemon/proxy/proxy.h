@@ -21,7 +21,6 @@
 #include "vcl-lite/vcl.h"
 
 struct auth;
-struct bans;
 struct fetch;
 struct policy;
 struct policy_set;
@@ -56,7 +55,7 @@ struct policy_ctx {
     /* the same for every run of a worker */
     struct proxy *proxy; /* NULL: vcl_init, vcl_fini */
     const struct conf_params *params;
-    struct bans *bans;
+    struct cache *cache; /* NULL: a check of a text, or the very end */
     const struct clock *clock;
     bool explains; /* a synthetic request: what would change something does not */
     /* of this run */
@@ -108,7 +107,6 @@ struct proxy {
     struct policy_ref *policy_refs;         /* all, this one too */
     struct tables_share *tables;            /* NULL: the configuration names none */
     uint64_t random;                        /* state of a generator, for policies */
-    struct bans *bans;
     struct vcl_run run; /* the one under way: a run never waits; vcl NULL: none is */
     struct policy_ctx run_ctx;
     struct req *idle_reqs; /* memory of ended requests */

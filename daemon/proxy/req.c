@@ -72,7 +72,7 @@ req_make_key(struct req *r)
 struct slice
 req_key_text(struct req *r)
 {
-    return r->policy.key.ptr != NULL ? r->policy.key : slice_of(r->proxy->key_text, r->key_len);
+    return req_made_key(r) ? r->policy.key : slice_of(r->proxy->key_text, r->key_len);
 }
 
 #define REQ_WISHES (HTTP_BIT(HTTP_F_CACHE_CONTROL) | HTTP_BIT(HTTP_F_PRAGMA) | REQ_ASKS)

@@ -42,7 +42,7 @@ struct req_policy {
     struct policy_ref *first;             /* that it began with, before return(vcl(label)) */
     struct message_edit *req;             /* the request, once it was changed */
     struct message_edit *resp;            /* the response, once it was looked at or changed */
-    struct slice key;                     /* made by a vcl_hash of its own; in the arena */
+    struct slice key;                     /* a vcl_hash of its own made it, or `key_kept` */
     struct slice identity;                /* client.identity, when it was set */
     struct slice reason;                  /* SYNTH: that was given */
     const char *ban_error;                /* of the last std.ban; "": none */
@@ -61,6 +61,7 @@ struct req_policy {
     bool delivered : 1;                   /* vcl_deliver has been run */
     bool body_keeping : 1, body_kept : 1; /* the request's body can be sent again */
     bool close;                           /* the connection ends after this */
+    bool key_kept : 1;                    /* `key`: the core's, for the record of a purge */
     bool esi_off : 1;                     /* req.esi, or resp.do_esi, is false */
     bool gunzip_off : 1, range_off : 1;   /* taken out of resp.filters */
     bool piped : 1;                       /* return(pipe) */
@@ -178,6 +179,14 @@ req_rules(const struct req *r)
 
 int req_make_key(struct req *r);
 struct slice req_key_text(struct req *r);
+/* Has a vcl_hash of its own made the key?  A core's that is kept does not count: it is of the head as it
+ * was looked up, and the core goes by the head as it is. */
+static inline bool
+req_made_key(const struct req *r)
+{
+    return r->policy.key.ptr != NULL && !r->policy.key_kept;
+}
+
 /* Without a policy: what the client says about how it wants to be answered, and whether the cache
  * may do it.  0 or TERR_NOMEM. */
 int req_read_directives(struct req *r);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/cache/invalidation.h"
 #include "daemon/http/date.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/message_out.h"
@@ -207,18 +208,49 @@ req_policy_key(struct req *r)
     return 0;
 }
 
+/* The text outlives the turn, in which `key_text` is ours: of a key that vcl_hash makes, and of one that
+ * purge.hard() or purge.soft() may end in vcl_hit or vcl_miss, if a log wants it.  By then the request
+ * may have waited, and its head may be another. */
+static int
+req_policy_keep_key(struct req *r)
+{
+    struct slice key;
+    int err;
+
+    r->policy.key_kept = false;
+    if (!r->policy.ref->policy->hashes_as_builtin)
+        return req_policy_key(r);
+    if (!invalidation_wants_text(r->proxy->cache))
+        return 0;
+    err = req_make_key(r);
+    if (err != 0)
+        return err;
+    key = arena_copy(&r->x->arena, slice_of(r->proxy->key_text, r->key_len));
+    if (key.ptr == NULL)
+        return TERR_NOMEM;
+    r->policy.key = key;
+    r->policy.key_kept = true;
+    return 0;
+}
+
+static void
+req_purge_key(struct req *r, const struct hash128 *key, struct slice text)
+{
+    const struct invalidation inv = {.kind = INVALIDATION_KEY, .key = key, .text = text};
+
+    invalidation_make(r->proxy->cache, &inv, &r->proxy->loop->clock, NULL);
+}
+
 /* Purges seldom use the scheme of the readers: a builtin key is emptied for both schemes. */
 static void
 req_purge_other_scheme(struct req *r)
 {
-    struct hash128 key;
     int err;
 
     err = req_make_key_of(
         r, r->x->scheme == HTTP_SCHEME_HTTPS ? HTTP_SCHEME_HTTP : HTTP_SCHEME_HTTPS);
     tassert(err == 0); /* it was made already */
-    key = hash_bytes(r->proxy->key_text, r->key_len);
-    cache_purge(r->proxy->cache, &key);
+    req_purge_key(r, NULL, slice_of(r->proxy->key_text, r->key_len));
     /* key_text is the worker's: the request's own key goes back into it. */
     err = req_make_key(r);
     tassert(err == 0);
@@ -229,8 +261,8 @@ req_policy_purge(struct req *r)
 {
     enum vcl_action act;
 
-    cache_purge(r->proxy->cache, &r->key);
-    if (r->policy.key.ptr == NULL)
+    req_purge_key(r, &r->key, req_key_text(r)); /* in the turn that made it */
+    if (!req_made_key(r))
         req_purge_other_scheme(r);
     act = req_ask_policy(r, VCL_SUB_PURGE);
     return req_policy_elsewhere(r, act);
@@ -329,8 +361,8 @@ req_policy_ask(struct req *r, enum vcl_action *act)
     *act = req_ask_policy(r, VCL_SUB_RECV);
     if ((1u << *act & REQ_KEYLESS) != 0)
         return 0;
-    if (!pol->hashes_as_builtin)
-        err = req_policy_key(r);
+    if (pol->keeps_key)
+        err = req_policy_keep_key(r);
     if (err == 0)
         err = req_make_key(r);
     if (err != 0)

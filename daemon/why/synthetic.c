@@ -136,7 +136,6 @@ synthetic_join_world(struct synthetic_request *w, struct policies *ps)
     p->cache = ps->cache;
     p->loop_id = ps->loop_id;
     p->registry = ps->registry;
-    p->bans = cache_bans(ps->cache);
     policy_prepare(p);
     /* From here on nothing of the policy has an effect: no ban, no purge, no turn of a director. */
     p->run_ctx.explains = true;

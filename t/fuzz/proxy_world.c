@@ -337,6 +337,12 @@ world_changes_host(void)
     return world.conf->backends[0].host_header[0] != '\0';
 }
 
+struct proxy *
+world_proxy(void)
+{
+    return &world.proxy;
+}
+
 /* The modules assert that nothing of theirs is left: entries, objects, charged bytes,
  * connections, streams. */
 void

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct proxy;
+
 /* The configurations that an input chooses from. */
 unsigned world_variants(void);
 
@@ -32,6 +34,9 @@ void world_close(void);
 
 /* Does this variant send another Host to the origin than the client did? */
 bool world_changes_host(void);
+
+/* What it is made of, for tests that say more than a script can. */
+struct proxy *world_proxy(void);
 
 /* Ends a grace period (proxy_rcu.c).  False: nobody waited for it. */
 bool world_grace(void);

@@ -16,6 +16,7 @@
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache.h"
+#include "daemon/cache/invalidation.h"
 #include "daemon/cache/tag_purge.h"
 #include "daemon/http/uri.h"
 #include "daemon/log/elog.h"
@@ -228,18 +229,36 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
     return 0;
 }
 
-int
-policies_purge_url(struct policies *ps, struct slice url, const struct why_field *fields,
-    unsigned nfields, bool soft, unsigned *how_many, const char **why)
+static int
+fake_resolve(void *ctx, const struct invalidation *inv, struct hash128 *key, const char **why)
 {
-    (void)ps;
-    (void)fields;
-    (void)nfields;
-    snprintf(said.purged, sizeof(said.purged), "%.*s", (int)url.len, url.ptr);
-    said.soft = soft;
-    *how_many = 1;
+    (void)ctx;
+    snprintf(said.purged, sizeof(said.purged), "%.*s", (int)inv->text.len, inv->text.ptr);
+    said.soft = inv->soft;
+    *key = hash_bytes("/", 1);
     *why = "that is no URL";
     return said.err;
+}
+
+/* A log of the last record. */
+static struct {
+    unsigned n;
+    enum invalidation_kind kind;
+    bool soft;
+    unsigned ntags, nfields;
+    char text[128];
+} told;
+
+static void
+told_append(void *ctx, const struct invalidation *inv)
+{
+    (void)ctx;
+    told.n++;
+    told.kind = inv->kind;
+    told.soft = inv->soft;
+    told.ntags = inv->ntags;
+    told.nfields = inv->nfields;
+    snprintf(told.text, sizeof(told.text), "%.*s", (int)inv->text.len, inv->text.ptr);
 }
 
 /* ---- the process around it ---- */
@@ -380,6 +399,7 @@ world_on_rearm(struct timer_wheel *w, uint64_t at_ms)
 static void
 world_open(const char *admin_section)
 {
+    static const struct invalidation_log told_log = {.append = told_append, .wants_text = true};
     static const struct admin_host host = {host_state, host_stop, host_drain, host_params,
         host_set_params, host_connections, host_listeners, host_reload, host_tls, host_tls_list,
         host_tls_reload, host_walk_tags};
@@ -406,6 +426,9 @@ world_open(const char *admin_section)
     CHECK_EQ(0, storage_open(&world.storage, &world.conf->storages[0]));
     CHECK_EQ(0, cache_open(&world.cache, &world.conf->index, world.storage,
                     &world.conf->storages[0], world.counters));
+    memset(&told, 0, sizeof(told));
+    cache_set_resolver(world.cache, (struct invalidation_resolver){fake_resolve, NULL});
+    cache_set_invalidation_log(world.cache, &told_log);
     CHECK_EQ(0, registry_open(&world.registry, world.conf));
     CHECK_EQ(0, admin_open(&world.admin, &(struct admin_env){.loop = &world.loop,
                                              .conf = world.conf,
