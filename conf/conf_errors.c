@@ -191,6 +191,38 @@ errors_source(const struct conf_cx *cx, unsigned nth)
     return cx->text;
 }
 
+void
+conf_hide(struct conf_cx *cx, const struct ynode *n)
+{
+    struct conf_hidden *h = conf_alloc(cx, cx->scratch, 1, sizeof(*h));
+
+    tassert(n->line > 0); /* it stands in a file */
+    if (h == NULL)
+        return;
+    *h = (struct conf_hidden){.nth = n->file != NULL ? n->file->nth : 0,
+        .line = n->line,
+        .column = n->column,
+        .next = cx->hidden};
+    cx->hidden = h;
+}
+
+/* The rest of the line, and not the secret alone: a text with escapes stands there in another form. */
+static void
+errors_hide(const struct conf_cx *cx, const struct conf_error *e, char *line)
+{
+    for (const struct conf_hidden *h = cx->hidden; h != NULL; h = h->next) {
+        char *to = line + (source_skip(line, h->column - 1) - line);
+
+        if (h->nth != e->nth || h->line != e->line)
+            continue;
+        /* A mark a character, so that the places of other errors of this line stay where they are. */
+        for (const char *from = to; *from != '\0'; from++)
+            if (((unsigned char)*from & 0xc0) != 0x80)
+                *to++ = '*';
+        *to = '\0';
+    }
+}
+
 /* Behind everything that may report an error: an error that comes later has no line to show. */
 void
 conf_errors_attach(struct conf_cx *cx)
@@ -204,6 +236,7 @@ conf_errors_attach(struct conf_cx *cx)
             continue;
         source_printable(
             buf, sizeof(buf), conf_source_line(errors_source(cx, e->nth), e->line), NULL);
+        errors_hide(cx, e, buf);
         e->source = strdup(buf);
         if (e->source == NULL)
             cx->nomem = true;

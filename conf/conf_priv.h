@@ -42,6 +42,12 @@ struct conf_unresolved {
     struct conf_unresolved *next;
 };
 
+/* What stands there is a secret: no error shows the rest of that line. */
+struct conf_hidden {
+    unsigned nth, line, column; /* as in struct conf_error */
+    struct conf_hidden *next;
+};
+
 struct conf_cx {
     struct slice text;       /* borrowed: the file, or the included one that is being read */
     struct conf_file *file;  /* the included one that is being read; NULL: none */
@@ -60,6 +66,7 @@ struct conf_cx {
     bool backends_cut; /* the list of backends is not whole: an unknown one may be known */
     bool probes_cut;   /* as above */
     struct conf_unresolved *unresolved;
+    struct conf_hidden *hidden;
     bool resolver_silent;          /* a name server did not answer: no more names are asked for */
     const struct ynode *directors; /* while they are read: which names stand below */
 };
@@ -130,6 +137,8 @@ void conf_fail(struct conf_cx *cx, const struct ynode *at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void conf_fail_place(
     struct conf_cx *cx, unsigned line, unsigned column, struct slice text, const char *message);
+/* Lines that are shown with errors end where this node begins: a secret stands there. */
+void conf_hide(struct conf_cx *cx, const struct ynode *n);
 /* Copies at most CONF_QUOTE_BYTES - 1 bytes, printable, with ... where it was cut. */
 const char *conf_quote(char buf[static CONF_QUOTE_BYTES], struct slice text);
 /* The line without its end; empty if there is none. */
