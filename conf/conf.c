@@ -25,9 +25,14 @@ struct conf_box {
 static void
 conf_box_free(struct conf_box **bp)
 {
+    const char *password;
     struct conf_box *box;
 
     OBJ_TAKE(box, bp, CONF_MAGIC);
+    password = box->conf.fleet.password;
+    /* It lies in the arena, whose memory goes back as it is. */
+    if (password != NULL && password[0] != '\0')
+        explicit_bzero((void *)(uintptr_t)password, strlen(password));
     /* Everything of the snapshot is in it, so nothing is freed singly. */
     arena_fini(&box->arena);
     arena_pool_fini(&box->pool);

@@ -392,6 +392,38 @@ struct conf_admin {
     const char *names; /* that Host may have without a token; words with a space between them */
 };
 
+enum {
+    CONF_ENGINES_MAX = 8, /* each is tried */
+};
+
+/* One address of a fleet's engine, or of a Sentinel. */
+struct conf_engine {
+    struct conf_address address; /* .text: the URL; of a name as that of a backend */
+    const char *text;            /* for messages: "host:port", "[v6]:port", "unix:/path" */
+    const char *host, *port;     /* its parts, without brackets; unix: "" */
+    bool secure;                 /* rediss:// */
+    const char *sni;             /* secure: sent as server name; "": none */
+    const char *verify_name; /* secure: that the certificate must be for; "": it is not verified */
+    const char *user;        /* "": none */
+    int64_t db;
+};
+
+/* Nodes that share their invalidations.  Not `said`: no fleet, and texts are "" or their defaults. */
+struct conf_fleet {
+    bool said;
+    const char *name, *node; /* node: the host's name where the file says nothing */
+    const char *engine;      /* the URLs, with a space between them */
+    struct conf_engine engines[CONF_ENGINES_MAX]; /* scheme, user and db are alike in all */
+    unsigned nengines;
+    const char *sentinel; /* "": none; else `engines` are Sentinels, and it names the master */
+    const char *password_file;
+    const char *password;        /* "": none.  Stands in no message, report or document */
+    struct conf_backend_tls tls; /* said: the engines are `secure`.  sni, name: as the file says */
+    int64_t max_blind, wait;     /* ms */
+    const char *key_prefix;
+    int64_t log_entries, log_age; /* log_age: ms, at least twice max_blind */
+};
+
 /* One member a parameter: int64_t in the row's unit, or const char *. */
 struct conf_params {
 #define CONF_CTYPE_MS                        int64_t
@@ -452,6 +484,7 @@ struct conf {
     bool has_esi; /* of at least one route */
     struct conf_table *tables;
     unsigned ntables;
+    struct conf_fleet fleet;
     const struct conf_admin *admin; /* NULL: no admin listener */
     struct conf_params params;
     bool ttl_said;   /* default_ttl stands in the file */

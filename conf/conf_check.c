@@ -222,6 +222,27 @@ check_admin(const struct conf_admin *a)
     tassert(a->allow.said || a->allow.read.n + a->allow.write.n == 0);
 }
 
+static void
+check_fleet(const struct conf_fleet *f)
+{
+    tassert(f->password != NULL);
+    tassert(f->said == (f->nengines > 0));
+    tassert(f->nengines <= CONF_ENGINES_MAX);
+    tassert(!f->said || f->name[0] != '\0');
+    tassert(!f->said || f->node[0] != '\0'); /* the engine knows this node by it */
+    tassert(f->log_age >= 2 * f->max_blind); /* a node that comes back finds what it missed */
+    for (unsigned i = 0; i < f->nengines; i++) {
+        const struct conf_engine *e = &f->engines[i];
+
+        check_address(&e->address, true);
+        tassert(e->secure == f->tls.said);
+        tassert(e->db == f->engines[0].db);
+        tassert(strcmp(e->user, f->engines[0].user) == 0);
+        tassert(f->sentinel[0] == '\0' || !e->address.is_unix);
+        tassert(!e->secure || !f->tls.verify || e->verify_name[0] != '\0');
+    }
+}
+
 void
 conf_check(const struct conf *c)
 {
@@ -246,6 +267,7 @@ conf_check(const struct conf *c)
     check_compress(&c->compress);
     check_limits(c);
     check_tables(c);
+    check_fleet(&c->fleet);
     if (c->admin != NULL)
         check_admin(c->admin);
 }

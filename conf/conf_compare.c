@@ -516,6 +516,21 @@ compare_admin(struct compare *c, const struct conf *a, const struct conf *b)
         compare_rows(c, "admin", "admin.", a->admin, b->admin, compare_admin_live);
 }
 
+/* A node joins its fleet at the start.  Engines are compared as they are written: a name that has
+ * other addresses by now is looked up again by itself. */
+static void
+compare_fleet(struct compare *c, const struct conf_fleet *a, const struct conf_fleet *b)
+{
+    if (a->said != b->said) {
+        compare_say(c, "fleet", a->said ? "there" : "", a->said ? "gone" : "new", false);
+        return;
+    }
+    compare_rows(c, "fleet", "fleet.", a, b, compare_never);
+    /* The file has another one since; neither of them is for a report. */
+    if (strcmp(a->password_file, b->password_file) == 0 && strcmp(a->password, b->password) != 0)
+        compare_say(c, "fleet.password_file", "", "", false);
+}
+
 /* Returns how many changes need a restart.  A new section needs a line here, or a reload would
  * change it without a word.  Probes are compared through the backends that name them. */
 unsigned
@@ -541,6 +556,7 @@ conf_compare(const struct conf *old, const struct conf *next, conf_change_f *eac
     compare_compress(&c, &old->compress, &next->compress);
     compare_rows(&c, "esi", "esi.", &old->esi, &next->esi, compare_always);
     compare_tables(&c, old, next);
+    compare_fleet(&c, &old->fleet, &next->fleet);
     compare_admin(&c, old, next);
     compare_rows(
         &c, "parameters", "parameters.", &old->params, &next->params, conf_param_key_is_reloaded);

@@ -146,14 +146,25 @@ doc_rows(struct conf_sink *to, const struct conf_section *s)
         doc_row(to, &s->keys[i]);
 }
 
-/* A value that is a map: its keys stand behind those of the section that has it. */
+/* Has a section above this one such a value?  Parts of parts stand in no section. */
+static bool
+doc_stands_above(const struct conf_section *s, enum conf_type type)
+{
+    for (const struct conf_section *a = conf_sections; a->name != NULL && a != s; a++)
+        for (unsigned i = 0; i < a->nkeys; i++)
+            if (a->keys[i].type == type)
+                return true;
+    return false;
+}
+
+/* A value that is a map: its keys stand behind those of the first section that has it. */
 static void
 doc_parts(struct conf_sink *to, const struct conf_section *s)
 {
     for (unsigned i = 0; i < s->nkeys; i++) {
         const struct conf_part *part = conf_part_find(s->keys[i].type);
 
-        if (part == NULL)
+        if (part == NULL || doc_stands_above(s, part->type))
             continue;
         conf_doc_print(to, "\n#### `%s`\n\n%s.\n\n", part->title, part->section.doc);
         doc_rows(to, &part->section);
@@ -264,6 +275,8 @@ doc_yaml_key(struct conf_sink *to, const struct conf_key *key, int indent, const
         def = key->type == CONF_TYPE_LISTEN    ? "127.0.0.1:8080"
               : key->type == CONF_TYPE_ADDRESS ? "127.0.0.1:9000"
               : key->type == CONF_TYPE_MEMBERS ? "[origin]"
+              : key->type == CONF_TYPE_ENGINES ? "redis://127.0.0.1:6379"
+              : key->type == CONF_TYPE_LABEL   ? "shop"
                                                : "origin";
     doc_yaml_value(to, key->name, def, indent, dash);
 }
@@ -282,7 +295,8 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
                   strcmp(s->name, "directors") == 0;
     /* Their being there means something. */
     bool is_off = strcmp(s->name, "admin") == 0 || strcmp(s->name, "negative_cache") == 0 ||
-                  strcmp(s->name, "compress") == 0 || is_map || is_limits;
+                  strcmp(s->name, "compress") == 0 || strcmp(s->name, "fleet") == 0 || is_map ||
+                  is_limits;
     int indent = is_limits ? 6 : is_list || is_off ? 4 : 2;
 
     conf_doc_print(to, "\n");

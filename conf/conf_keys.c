@@ -116,13 +116,14 @@ conf_keys_default(const struct conf_key *keys, unsigned nkeys, void *to)
  * of. */
 static const char *
 keys_unknown(
-    struct conf_cx *cx, const struct conf_section *sec, const struct ynode *key, const char *what)
+    struct conf_cx *cx, const struct conf_section *sec, const struct ynode *n, const char *what)
 {
+    const struct ynode *key = n->key;
     struct conf_guess guess = {.meant = key->text};
     char quote[CONF_QUOTE_BYTES], known[1024] = "";
     size_t len = 0;
 
-    if (conf_admin_refuse_key(cx, sec->name, key))
+    if (conf_admin_refuse_key(cx, sec->name, key) || conf_fleet_refuse_key(cx, sec->name, n))
         return NULL;
     conf_quote(quote, key->text);
     for (unsigned i = 0; i < sec->nkeys; i++)
@@ -171,7 +172,7 @@ conf_keys_read(struct conf_cx *cx, const struct conf_section *sec, const struct 
         if (key != NULL && c->kind != YNODE_BAD)
             conf_value_read(cx, key, c, (char *)to + key->offset);
         else if (key == NULL)
-            meant = keys_unknown(cx, sec, c->key, what);
+            meant = keys_unknown(cx, sec, c, what);
         if (meant != NULL)
             key = keys_find(sec, meant);
         tassert(meant == NULL || key != NULL); /* what was meant is a key of this section */

@@ -19,8 +19,11 @@
 #define CONF_MEMBERS_MAX   1024 /* of a director: choosing looks at each */
 #define CONF_NAMES_MAX     64   /* of one list of a route: each request looks through it */
 #define CONF_FIELDS_MAX    64
-#define CONF_TYPES_MAX     64              /* media types: each response looks through them */
-#define CONF_USERS_MAX     10000           /* of one basic_auth */
+#define CONF_TYPES_MAX     64    /* media types: each response looks through them */
+#define CONF_USERS_MAX     10000 /* of one basic_auth */
+#define CONF_ENGINE_MAX    512   /* bytes of a URL of a fleet's engine */
+#define CONF_ENGINE_DB_MAX 1048576
+#define CONF_PASSWORD_MAX  1024            /* bytes */
 #define CONF_CERTNAMES_MAX (64 * CONF_KI)  /* bytes of acme's names */
 #define CONF_AUTH_MAX      (CONF_MI)       /* bytes of its file */
 #define CONF_PAGE_MAX      (256 * CONF_KI) /* bytes of an error_page */
@@ -46,6 +49,7 @@
     X(ASCII,     STRING, TEXT,    "printable ASCII text")                                          \
     X(TOKEN,     STRING, TEXT,    "a word of letters, digits and !#$%&'*+-.^_`|~")                 \
     X(NAME,      STRING, TEXT,    "a name: a letter or _, then letters, digits, - and _")          \
+    X(LABEL,     STRING, TEXT,    "a word of letters, digits, ., - and _")                         \
     X(LEVEL,     STRING, WORD,    "error, warn, info or debug")                                    \
     X(FORMAT,    STRING, TEXT,                                                                     \
       "combined, json, or a text with fields, as in '$remote_addr $status $time'")                 \
@@ -78,6 +82,8 @@
       "modern, client_auth: required, client_ca: clients.pem }")                                   \
     X(BACKENDTLS, STRING, BACKENDTLS,                                                              \
       "on, off, or a map, as in { ca: ca.pem, sni: shop, name: shop.internal, verify: on }")       \
+    X(ENGINES,   STRING, ENGINES,                                                                  \
+      "a URL, or a list of them, as in [redis://10.0.0.1:6379, redis://10.0.0.2:6379]")            \
     X(PROXIED,   STRING, WORD,    "off or required")                                               \
     X(NETS,      STRING, NETS,                                                                     \
       "addresses and networks, as in [10.0.0.0/8, \"2001:db8::/32\", unix]")                       \
@@ -382,6 +388,37 @@
       "Verify the checksum of each new version, once in each worker; off: for large tables with "  \
       "a trusted writer")
 
+#define CONF_FLEET_TABLE(X)                                                                        \
+    X(name, LABEL, NULL, 1, CONF_NAME_MAX,                                                         \
+      "Name of the fleet: the same on all its nodes, and part of every key in the engine")         \
+    X(node, LABEL, "", 0, CONF_NAME_MAX,                                                           \
+      "Name of this node, which no other node of the fleet has; empty: the host's name. A second " \
+      "node with the same name is refused when it joins")                                          \
+    X(engine, ENGINES, NULL, 1, CONF_ENGINE_MAX,                                                   \
+      "The Redis or Valkey server: redis://[user@]host[:6379][/db], rediss:// for the same over "  \
+      "TLS, or unix:/path; or a list of them, 8 at most, with the same scheme, user and db. The "  \
+      "password is in password_file")                                                              \
+    X(sentinel, LABEL, "", 0, CONF_NAME_MAX,                                                       \
+      "Name of a master: engine then lists Sentinels, port 26379 by default, which give its "      \
+      "address; empty: engine is the server itself")                                               \
+    X(password_file, TEXT, "", 0, 4000,                                                            \
+      "File with the engine's password, relative to this file's directory, which is read when the "\
+      "configuration is. One newline at its end does not count. Other users must not be able to "  \
+      "read it, and tarnd's user must; empty: no password")                                        \
+    X(tls, BACKENDTLS, "", 0, 0,                                                                   \
+      "TLS of rediss://, as that of a backend; default: on. The certificate must be for the host " \
+      "of the URL, or for `name`")                                                                 \
+    X(max_blind, MS, 30 * CONF_S, 1 * CONF_S, CONF_H,                                              \
+      "How long a node trusts what it has stored without having heard from the engine; then "      \
+      "everything stored is stale until it has")                                                   \
+    X(wait, MS, 2 * CONF_S, 0, 60 * CONF_S,                                                        \
+      "How long a purge with wait=all waits for all nodes, by default")                            \
+    X(key_prefix, LABEL, "tarn", 1, CONF_NAME_MAX, "First part of every key in the engine")        \
+    X(log_entries, COUNT, 1000000, 1000, 100000000,                                                \
+      "Most entries of the stream of invalidations that the engine keeps")                         \
+    X(log_age, MS, 1 * CONF_H, 1 * CONF_M, 30 * CONF_D,                                            \
+      "How long the stream keeps an entry; at least twice max_blind")
+
 /* The top level, in the order in which it is read and documented.  The documentation begins with the
  * section's shape, which conf_schema.c reads there: A list of, A map of names, One value; else it is a map.
  *    section, rows, documentation */
@@ -435,6 +472,9 @@
       "A map of names to tables in shared memory, which policies read with tarn.table_contains "   \
       "and "                                                                                       \
       "tarn.table_lookup, and other processes write. Default: none.")                              \
+    X(fleet, CONF_FLEET_TABLE,                                                                     \
+      "Several tarnd nodes that share invalidations: a purge or a ban at one of them applies at all, "\
+      "through a Redis or Valkey server, the engine. Without this section there is none.")         \
     X(admin, CONF_ADMIN_TABLE,                                                                     \
       "The listener for operators: HTTP and JSON, `GET /v1` lists its resources. Without this "    \
       "section there is none; `admin: {}` has the default address.")                               \

@@ -272,6 +272,16 @@ void conf_compress_finish(struct conf *conf);
 bool conf_nets_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_nets *to);
 
+/* conf_fleet.c.  The section: its defaults are set, and `n` is not NULL. */
+void conf_fleet_read(struct conf_cx *cx, const struct conf_section *sec, const struct ynode *n);
+/* As conf_value_read: one URL, or a list of them; conf_fleet_read judges what is in each. */
+bool conf_engines_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);
+/* True: it was a password beside the engine, and that has been said. */
+bool conf_fleet_refuse_key(struct conf_cx *cx, const char *section, const struct ynode *n);
+/* conf_tls.c: when all of the engines is known; `at` is the section. */
+void conf_fleet_tls_finish(struct conf_cx *cx, const struct ynode *at, struct conf_fleet *fleet);
+
 /* conf_allow.c: as conf_value_read. */
 bool conf_allow_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_allow *to);

@@ -26,6 +26,8 @@
 #define KEY_DEF_ASCII        KEY_STRING
 #define KEY_DEF_TOKEN        KEY_STRING
 #define KEY_DEF_NAME         KEY_STRING
+#define KEY_DEF_LABEL        KEY_STRING
+#define KEY_DEF_ENGINES      KEY_STRING
 #define KEY_DEF_LEVEL        KEY_STRING
 #define KEY_DEF_FORMAT       KEY_STRING
 #define KEY_DEF_OUTPUT       KEY_STRING

@@ -42,6 +42,8 @@ static const char *const schema_patterns[ARRAY_LEN(schema_types)] = {
     [CONF_TYPE_FORMAT] = "combined|json|.*\\$.*",
     [CONF_TYPE_ASCII] = "[\\x21-\\x7e]([\\x20-\\x7e]*[\\x21-\\x7e])?",
     [CONF_TYPE_TOKEN] = "[A-Za-z0-9!#$%&'*+.^_`|~-]+",
+    [CONF_TYPE_LABEL] = "[A-Za-z0-9._-]+",
+    [CONF_TYPE_ENGINES] = "rediss?://[!-~]+|unix:/.+",
     [CONF_TYPE_NAME] = "[A-Za-z_][A-Za-z0-9_-]*",
     [CONF_TYPE_LISTEN] =
         "(unix:/.+|\\[[0-9A-Fa-f:.]+\\]" SCHEMA_PORT "|(\\*|[A-Za-z0-9._-]+)" SCHEMA_PORT ")",
@@ -140,7 +142,8 @@ schema_integer(struct conf_sink *to, const struct conf_key *key)
 static bool
 schema_is_list(const struct conf_key *key)
 {
-    return key->type == CONF_TYPE_CODINGS || key->type == CONF_TYPE_MEDIATYPES;
+    return key->type == CONF_TYPE_CODINGS || key->type == CONF_TYPE_MEDIATYPES ||
+           key->type == CONF_TYPE_ENGINES;
 }
 
 /* A type that is described as a list or a map is left to the loader.  From the type's
@@ -191,7 +194,8 @@ schema_items(struct conf_sink *to, const struct conf_key *key)
 {
     if (!schema_is_list(key))
         return;
-    conf_doc_print(to, ", \"minItems\": 1, \"maxItems\": %d, ", CONF_TYPES_MAX);
+    conf_doc_print(to, ", \"minItems\": 1, \"maxItems\": %d, ",
+        key->type == CONF_TYPE_ENGINES ? CONF_ENGINES_MAX : CONF_TYPES_MAX);
     to->write(to, "\"items\": {\"type\": \"string\", ");
     schema_pattern(to, schema_patterns[key->type], false);
     to->write(to, "}");

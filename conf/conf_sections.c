@@ -64,6 +64,9 @@ static const struct conf_key keys_esi[] = {CONF_ESI_TABLE(KEY_ROW)};
 #define KEY_OWNER struct conf_table
 static const struct conf_key keys_tables[] = {CONF_TABLES_TABLE(KEY_ROW)};
 #undef KEY_OWNER
+#define KEY_OWNER struct conf_fleet
+static const struct conf_key keys_fleet[] = {CONF_FLEET_TABLE(KEY_ROW)};
+#undef KEY_OWNER
 #define KEY_OWNER struct conf_params
 static const struct conf_key keys_parameters[] = {CONF_PARAM_TABLE(KEY_ROW)};
 #undef KEY_OWNER
@@ -700,6 +703,18 @@ conf_read_tables(struct conf_cx *cx, const struct ynode *n)
     }
 }
 
+/* Without the section nothing of it counts; its texts can be read all the same. */
+static void
+conf_read_fleet(struct conf_cx *cx, const struct ynode *n)
+{
+    struct conf_fleet *fleet = &cx->conf->fleet;
+
+    conf_keys_default(keys_fleet, ARRAY_LEN(keys_fleet), fleet);
+    fleet->name = fleet->engine = fleet->password = "";
+    if (n != NULL)
+        conf_fleet_read(cx, conf_section_find("fleet"), n);
+}
+
 static void
 conf_read_parameters(struct conf_cx *cx, const struct ynode *n)
 {
@@ -764,7 +779,7 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
         conf_fail(cx, key,
             "unknown section '%s'; there are: listen, workers, trusted_proxies, storage, probes, "
             "backends, directors, routes, limits, include, vcl, index, negative_cache, compress, "
-            "esi, tables, admin, parameters",
+            "esi, tables, fleet, admin, parameters",
             quote);
 }
 

@@ -14,6 +14,7 @@
 #define TOKEN_CHARS    ALNUM "!#$%&'*+-.^_`|~" /* RFC 9110 5.6.2 */
 #define REG_NAME_CHARS ALNUM "-._~%!$&'()+,;=" /* RFC 3986 3.2.2, less the '*' */
 #define NAME_CHARS     ALNUM "-_"
+#define LABEL_CHARS    ALNUM ".-_"
 
 /* The words of each type that is one of a few; CONF_TYPE_TABLE says them to people. */
 static const char *const *const text_words[] = {
@@ -185,6 +186,10 @@ conf_text_wrong(enum conf_type type, struct slice s)
     if (type == CONF_TYPE_NAME)
         return conf_name_ok(s) ? NULL
                                : "is not a name: a letter or _, then letters, digits, - and _";
+    if (type == CONF_TYPE_LABEL)
+        return text_span(s, LABEL_CHARS) == s.len
+                   ? NULL
+                   : "has a character that is no letter, no digit and none of . _ -";
     if (type == CONF_TYPE_ASCII)
         return text_wrong_ascii(s);
     if (type == CONF_TYPE_HOST)

@@ -250,6 +250,42 @@ conf_backend_tls_finish(struct conf_cx *cx, const struct ynode *at, struct conf_
             "tls: it is not known for which name the certificate must be: give it 'name'");
 }
 
+/* As for a backend, for each of the addresses: what the map leaves open follows from the URL's host. */
+static void
+tls_of_engine(const struct conf_backend_tls *tls, struct conf_engine *e)
+{
+    const char *host = e->address.host;
+
+    e->sni = tls->sni[0] != '\0' || tls_is_numeric(host) ? tls->sni : host;
+    e->verify_name = !tls->verify           ? ""
+                     : tls->name[0] != '\0' ? tls->name
+                     : e->sni[0] != '\0'    ? e->sni
+                                            : host;
+    tassert(!tls->verify || e->verify_name[0] != '\0'); /* a URL has a host */
+}
+
+void
+conf_fleet_tls_finish(struct conf_cx *cx, const struct ynode *at, struct conf_fleet *fleet)
+{
+    const struct ynode *said = ynode_get(at, "tls");
+    struct conf_backend_tls *tls = &fleet->tls;
+
+    tassert(fleet->nengines > 0); /* all of one scheme */
+    if (!fleet->engines[0].secure && tls->said)
+        conf_fail(cx, said, "tls is for an engine that begins with rediss://, and '%s' does not",
+            fleet->engines[0].address.text);
+    if (!fleet->engines[0].secure)
+        return;
+    if (said != NULL && !tls->said && said->text.len > 0)
+        conf_fail(cx, said, "tls: off, but the engine begins with rediss://: write redis:// or on");
+    if (!tls->said) {
+        tls_default(CONF_PART_BACKENDTLS, tls);
+        tls->said = true;
+    }
+    for (unsigned i = 0; i < fleet->nengines; i++)
+        tls_of_engine(tls, &fleet->engines[i]);
+}
+
 /* A key more in CONF_BACKEND_TLS_TABLE needs a line here. */
 bool
 conf_backend_tls_same(const struct conf_backend_tls *a, const struct conf_backend_tls *b)

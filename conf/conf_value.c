@@ -71,6 +71,7 @@ enum value_form {
     VALUE_ALLOW,
     VALUE_NETS,
     VALUE_WORDS,
+    VALUE_ENGINES,
     VALUE_CODINGS,
     VALUE_MEDIATYPES,
     VALUE_CERTNAMES,
@@ -401,6 +402,7 @@ value_takes_kind(enum value_form form, const struct ynode *n)
     case VALUE_CERTNAMES:
     case VALUE_CODINGS:
     case VALUE_MEDIATYPES:
+    case VALUE_ENGINES:
     case VALUE_WORDS: /* one may stand without its list */
         return n->kind == YNODE_LIST || is_text;
     case VALUE_PROBE:
@@ -469,6 +471,8 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
         return conf_nets_read(cx, key, n, to);
     case VALUE_WORDS:
         return conf_words_read(cx, key, n, to);
+    case VALUE_ENGINES:
+        return conf_engines_read(cx, key, n, to);
     case VALUE_CODINGS:
         return conf_codings_read(cx, key, n, to);
     case VALUE_MEDIATYPES:

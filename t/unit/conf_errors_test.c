@@ -415,7 +415,7 @@ TEST(conf, unknown_keys_get_a_suggestion)
         "under 'parameters'\n"
         "5:1 unknown section 'bogus'; there are: listen, workers, trusted_proxies, storage, "
         "probes, backends, directors, routes, limits, include, vcl, index, negative_cache, "
-        "compress, esi, tables, admin, parameters\n"
+        "compress, esi, tables, fleet, admin, parameters\n"
         "6:14 unknown key 'timeout_ilde' in section 'parameters'; did you mean 'timeout_idle'?\n"
         "6:32 unknown key 'wobble' in section 'parameters'; tarn.yaml(5) lists them\n");
 }
@@ -656,7 +656,7 @@ TEST(conf, nesting_has_a_bound)
     expect_errors("a: [[[[[[[[[[[[[[[[[[[[x]]]]]]]]]]]]]]]]]]]]",
         "1:1 unknown section 'a'; there are: listen, workers, trusted_proxies, storage, probes, "
         "backends, directors, routes, limits, include, vcl, index, negative_cache, compress, "
-        "esi, tables, admin, parameters\n"
+        "esi, tables, fleet, admin, parameters\n"
         "1:19 nested more than 16 deep\n");
 }
 

@@ -169,7 +169,7 @@ TEST(conf_include, mistakes_are_said_with_their_file)
         "conf.d/a.yaml:3:12: path: 'y' does not begin with '/'\n"
         "conf.d/a.yaml:4:1: unknown section 'foo'; there are: listen, workers, trusted_proxies, "
         "storage, probes, backends, directors, routes, limits, include, vcl, index, "
-        "negative_cache, compress, esi, tables, admin, parameters\n"
+        "negative_cache, compress, esi, tables, fleet, admin, parameters\n"
         "conf.d/b.yaml:2:16: ${TARN_NOT_THERE}: the environment has no variable TARN_NOT_THERE: "
         "set it where tarnd is started, or write ${TARN_NOT_THERE:-default}\n"
         "conf.d/c.yaml:1:1: an included file includes no others: name them in t.yaml\n"
