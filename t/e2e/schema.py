@@ -84,6 +84,16 @@ MISTAKES = (
     ("no state", ("compress", "states"), BACKENDS + "compress: { states: 0 }\n"),
     ("a route's compression that is a map", ("routes", 0, "compress"),
      BACKENDS + "routes: [ { path: /a, compress: { min_size: 1KiB } } ]\n"),
+    ("a fleet without engine", ("fleet",), BACKENDS + "fleet: { name: shop }\n"),
+    ("a fleet's name", ("fleet", "name"), BACKENDS + 'fleet: { name: "a b", engine: "redis://h" }\n'),
+    ("an engine that is none", ("fleet", "engine"), BACKENDS + 'fleet: { name: shop, engine: "http://h" }\n'),
+    ("one engine too many", ("fleet", "engine"),
+     BACKENDS + "fleet: { name: shop, engine: [" + ", ".join(f"'redis://h{i}'" for i in range(9)) + "] }\n"),
+    ("an engine of a list that is none", ("fleet", "engine", 1),
+     BACKENDS + "fleet: { name: shop, engine: ['redis://h', h2] }\n"),
+    ("an unknown key of a fleet", ("fleet",), BACKENDS + "fleet: { name: shop, engine: 'redis://h', peers: [b] }\n"),
+    ("too few entries of the stream", ("fleet", "log_entries"),
+     BACKENDS + "fleet: { name: shop, engine: 'redis://h', log_entries: 9 }\n"),
     ("a route with a port", ("routes", 0, "host"), BACKENDS + 'routes: [ { host: "a.example:80", backend: a } ]\n'),
 )
 FINE = (
@@ -102,6 +112,9 @@ FINE = (
     'backends: { a: { address: "unix:/run/a.sock", connect_timeout: 200ms, host_header: "a.example:8080" } }\n',
     BACKENDS + 'listen: [ { address: "*:0", tls: { profile: modern, acme: { names: [a.test, b.test], challenge: tls-alpn-01,\n'
                ' state: /nonexistent/acme } } } ]\n',
+    BACKENDS + "fleet: { name: shop, node: a.1, engine: unix:/run/valkey.sock }\n",
+    BACKENDS + "fleet: { name: shop, node: a, engine: ['rediss://tarn@127.0.0.1/1', 'rediss://tarn@[::1]:7/1'], sentinel: m,\n"
+               " tls: { verify: off }, max_blind: 10s, wait: 500ms, log_entries: 1000, log_age: 1m }\n",
     'backends: { default: { address: "127.0.0.1:1", tls: on }, b: { address: "127.0.0.1:2", tls: { sni: b.test, verify: off } } }\n',
 )
 

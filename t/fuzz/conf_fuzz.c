@@ -54,6 +54,10 @@ fuzz_check_snapshot(const struct conf *conf)
         for (unsigned j = 0; j < members->n; j++) /* none in itself, however deep */
             tassert(members->list[j].backend < conf->nbackends + i && members->list[j].weight > 0);
     }
+    tassert(conf->fleet.said == (conf->fleet.nengines > 0));
+    tassert(conf->fleet.password[0] == '\0'); /* no file is read */
+    for (unsigned i = 0; i < conf->fleet.nengines; i++)
+        tassert(strstr(conf->fleet.engines[i].user, ":") == NULL);
     for (unsigned i = 0; i < conf->nlistens; i++)
         tassert(conf->listens[i].address.text != NULL && conf->listens[i].name[0] != '\0');
     for (unsigned i = 0; i < conf->nbackends; i++) {

@@ -590,6 +590,15 @@ TEST(conf, every_allocation_can_fail)
     fail_each_allocation(text, 0);
     fail_each_allocation(
         BACKEND "compress: {types: [text/css, font/ttf]}\nroutes: [{compress: on}]\n", 0);
+    fail_each_allocation(BACKEND
+        "fleet: {name: a, node: b, engine: ['redis://h', 'redis://u@[::1]/1'], "
+        "tls: {ca: a.pem}}\n",
+        TERR_CONFIG);
+    fail_each_allocation(BACKEND "fleet: {name: a, engine: ['rediss://u@127.0.0.1', "
+                                 "'rediss://u@h:1']}\n",
+        0);
+    fail_each_allocation(
+        BACKEND "fleet: {name: a, engine: 'redis://:p@h', password: p}\n", TERR_CONFIG);
     fail_each_allocation("workers: 0\nx: 1\nbackends: {o: {address: a}}\nlisten: [", TERR_CONFIG);
     free(text);
 #else
