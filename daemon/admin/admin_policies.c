@@ -272,25 +272,32 @@ policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bo
 void
 admin_do_purge(struct admin_call *c)
 {
-    static const char *const members[] = {"url", "headers", "tag", "tags", "soft", NULL};
+    static const char *const members[] = {"url", "headers", "tag", "tags", "all", "soft", NULL};
     json_t *o = admin_body(c, members);
-    const json_t *soft, *tag, *tags, *url, *headers;
+    const json_t *soft, *tag, *tags, *all, *url, *headers;
 
     if (o == NULL)
         return;
     soft = json_object_get(o, "soft");
     tag = json_object_get(o, "tag");
     tags = json_object_get(o, "tags");
+    all = json_object_get(o, "all");
     url = json_object_get(o, "url");
     headers = json_object_get(o, "headers");
     if (soft != NULL && !json_is_boolean(soft)) {
         admin_fail(c, 400, NULL, "the member 'soft' must be true or false");
         /* Two of them might be meant as "and" or as "or". */
-    } else if ((url != NULL) + (tag != NULL) + (tags != NULL) != 1) {
-        admin_fail(c, 400, NULL, "the body must have one of the members 'url', 'tag' and 'tags'");
+    } else if ((url != NULL) + (tag != NULL) + (tags != NULL) + (all != NULL) != 1) {
+        admin_fail(
+            c, 400, NULL, "the body must have one of the members 'url', 'tag', 'tags' and 'all'");
+    } else if (all != NULL && !json_is_true(all)) {
+        /* A script's variable that is false by mistake must not empty the cache. */
+        admin_fail(c, 400, NULL, "the member 'all' must be true");
     } else if (headers != NULL && (url == NULL || !json_is_array(headers))) {
         admin_fail(c, 400, "as in \"headers\": [\"X-Language: de\"]",
             "the member 'headers' must be a list, of fields of a request for 'url'");
+    } else if (all != NULL) {
+        admin_purge_all(c, json_is_true(soft));
     } else if (url == NULL) {
         admin_purge_tags(c, tag != NULL ? tag : tags, json_is_true(soft));
     } else if (admin_member(c, o, "url") != NULL) {

@@ -120,6 +120,8 @@ uint64_t memory_of_branch(const struct storage_stats *s, const char *name);
 uint64_t memory_total(const struct storage_stats *s);
 /* admin_tags.c: the purge of `tags`, which are an array of texts, or one text. */
 void admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft);
+/* Of everything that was fetched before now. */
+void admin_purge_all(struct admin_call *c, bool soft);
 /* admin_why.c: a URL as it is asked for.  A path alone is on the host that a client names
  * when it knows only our first listener's address.  Freed by the caller; NULL: no memory. */
 char *admin_absolute(const struct admin *a, struct slice url);

@@ -45,10 +45,11 @@
     X(GET, "/v1/bans", bans, "", "Bans, the newest first")                                         \
     X(POST, "/v1/bans", ban_add, "expression=string!",                                             \
       "{\"expression\": TEXT}: objects that match are not used any more")                          \
-    X(POST, "/v1/purge", purge, "url=string headers=array tag=string tags=array soft=boolean",     \
-      "{\"url\": URL}, {\"tag\": TAG} or {\"tags\": [TAG, ...]}, and \"soft\": removes the "       \
-      "responses stored under the URL (a path: on the first listener's address), or with one of "  \
-      "the tags; soft: makes them stale; returns how many")                                        \
+    X(POST, "/v1/purge", purge,                                                                    \
+      "url=string headers=array tag=string tags=array all=boolean soft=boolean",                   \
+      "{\"url\": URL}, {\"tag\": TAG}, {\"tags\": [TAG, ...]} or {\"all\": true}, and \"soft\": "     \
+      "removes the responses stored under the URL (a path: on the first listener's address), with " \
+      "one of the tags, or all; soft: makes them stale; returns how many")                         \
     X(GET, "/v1/backends", backends, "",                                                           \
       "Backends, their health, what their probes saw; directors and their members")                \
     X(PUT, "/v1/backends/*/health", backend_health, "health=string!",                              \

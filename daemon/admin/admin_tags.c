@@ -1,4 +1,4 @@
-/* admin_tags.c -- purges by tag: answered when everything has been looked at. */
+/* admin_tags.c -- purges by tag, and of everything: answered when everything has been looked at. */
 #include <stdlib.h>
 
 #include "daemon/admin/admin_priv.h"
@@ -93,4 +93,12 @@ admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft)
         tags_refuse(c, TERR_INVALID);
     else
         tags_start(c, &inv);
+}
+
+void
+admin_purge_all(struct admin_call *c, bool soft)
+{
+    const struct invalidation inv = {.kind = INVALIDATION_ALL, .soft = soft};
+
+    tags_start(c, &inv);
 }

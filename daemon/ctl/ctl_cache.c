@@ -1,6 +1,6 @@
 /* ctl_cache.c -- what is stored: purges, bans, the index.
  *
- * A purge names one key, by the URL and the request fields that the policy reads; tarnd computes
+ * A purge names one key, or all of them, by the URL and the request fields that the policy reads; tarnd computes
  * the key from them by its policy, as it does for a request.  A ban is an expression over stored
  * objects, tested later by the ban lurker or at the next request.  Words and semantics are
  * Varnish's.
@@ -25,7 +25,7 @@ purge_ask(struct ctl *c, json_t *body)
         long long n = json_integer_value(json_object_get(o, "purged"));
         const char *url = json_string_value(json_object_get(o, "url"));
 
-        /* A path is on a host that was not said.  Of a tag there is no URL in the answer. */
+        /* A path is on a host that was not said.  Of tags and of all there is no URL in the answer. */
         if (url != NULL && c->args[0][0] == '/')
             printf("%s: ", url);
         printf("%lld %s %s\n", n, n == 1 ? "response" : "responses",
@@ -45,6 +45,28 @@ purge_ask(struct ctl *c, json_t *body)
     return rc;
 }
 
+/* Everything.  By its word alone: an empty variable of a script is no command for that. */
+static int
+purge_all(struct ctl *c)
+{
+    if (c->nargs > 0) {
+        ctl_say("purge takes a URL or --all, not both");
+        return CTL_USAGE;
+    }
+    return purge_ask(c, json_pack("{sbsb}", "all", 1, "soft", (int)c->soft));
+}
+
+static int
+purge_wrong(void)
+{
+    static const char *const purge[] = {"purge"};
+    int used;
+
+    fputs("tarnctl: ", stderr);
+    ctl_usage(stderr, ctl_find(purge, 1, &used));
+    return CTL_USAGE;
+}
+
 /* With fields, as the policy may put some of them into the key.  args[0] is a URL or a path, the
  * others are fields: `tarnctl purge /a 'Accept-Language: de'`. */
 int
@@ -52,6 +74,10 @@ ctl_purge(struct ctl *c)
 {
     json_t *body, *fields;
 
+    if (c->all)
+        return purge_all(c);
+    if (c->nargs == 0)
+        return purge_wrong();
     if (!ctl_args_are_text(c))
         return CTL_USAGE;
     body = json_pack("{sssb}", "url", c->args[0], "soft", (int)c->soft);

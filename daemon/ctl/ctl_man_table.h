@@ -52,6 +52,7 @@
     X("warm", "--concurrency N", "N requests at a time, 64 at most. Default: 4")                   \
     X("purge", "URL", "as clients request it, absolute; or a path on the first listener's address")\
     X("purge", "FIELD", "a field of the request that vcl_hash reads; 32 at most")                  \
+    X("purge", "--all", "all responses, and the names that the negative cache knows")              \
     X("", "--soft", "the responses become stale, and stay until they have been fetched anew")      \
     X("purge-tag", "TAG", "one of a response's tags; 256 at most")                                 \
     X("ban", "EXPRESSION",                                                                         \
@@ -89,6 +90,7 @@
     X("purge", "tarnctl purge http://www.example.com/page", "remove all variants of the page")     \
     X("purge", "tarnctl purge --soft http://www.example.com/page",                                 \
       "they become stale, and are served until fetched anew")                                      \
+    X("purge", "tarnctl purge --all --soft", "nothing is trusted any more, and served meanwhile")  \
     X("purge-tag", "tarnctl purge-tag product-1234 product-1235",                                  \
       "remove the responses that show one of two products")                                        \
     X("ban", "tarnctl ban 'obj.http.X-Product == 1234 && obj.age > 5m'",                           \

@@ -50,14 +50,15 @@
       "URLs are requested as by a TLS proxy (X-Forwarded-Proto), see trusted_proxies.\n"           \
       "Exit status 1: some responses were errors, or missing; 3: all were missing.\n",             \
       "request each URL of a list or a sitemap, so that it is stored")                             \
-    X("purge", "[--soft] URL [FIELD...]", 1, 33, purge,                                            \
+    X("purge", "[--soft] URL [FIELD...] | --all [--soft]", 0, 33, purge,                           \
       "URL is absolute, as clients request it: http://www.example.com/page, or https:// where a\n" \
       "trusted proxy sends that scheme; or a path on the first listener's address, as\n"           \
       "`why` takes it, and then it prints that URL.  All variants are removed.\n"                  \
       "Where the policy's vcl_hash reads request fields, FIELDs name the request:\n"               \
       "    tarnctl purge http://www.example.com/page 'X-Language: de'\n"                           \
-      "With --soft they stay, stale, until they have been fetched anew.\n",                        \
-      "remove the responses stored under URL")                                                     \
+      "With --soft they stay, stale, until they have been fetched anew.  With --all everything\n"  \
+      "that was fetched before now leaves, or with --soft becomes stale.\n",                       \
+      "remove the responses stored under URL, or all")                                             \
     X("purge-tag", "[--soft] TAG...", 1, 256, purge_tag,                                           \
       "Tags are set by responses in Surrogate-Key, xkey or Cache-Tag, and by a policy with\n"      \
       "tarn.tag().  The next lookup obeys at once; then all responses are scanned and counted.\n"  \

@@ -162,6 +162,15 @@ class Ctl(unittest.TestCase):
         self.assertIn("1 to 256 tags", self.run_("purge-tag", "", status=REFUSED))
         self.assertRegex(self.run_("ban", "list"), r"purge-tag all\n")
 
+    def test_everything_is_purged(self):
+        self.run_("purge", "--all")
+        self.fill(2)
+        self.assertEqual(self.run_("purge", "--all", "--soft"), "2 responses are stale now\n")
+        self.assertEqual(self.run_("purge", "--all"), "2 responses were removed\n")
+        self.assertEqual(self.json_of("purge", "--all"), {"purged": 0})
+        self.assertRegex(self.run_("ban", "list"), r"purge --all\n")
+        self.assertIn("a URL or --all, not both", self.run_("purge", "--all", "/a", status=USAGE))
+
     def test_bans_are_added_and_listed(self):
         self.assertEqual(self.run_("ban", "list"), "there are no bans\n")
         self.run_("ban", "req.url ~ ^/x && obj.age > 5m")
@@ -403,7 +412,7 @@ class Alone(unittest.TestCase):
                            (("vcl",), "tarnctl vcl load [--use] NAME FILE"),
                            (("vcl", "lod"), "tarnctl vcl load [--use] NAME FILE"),
                            (("purge",), "tarnctl purge [--soft] URL"),
-                           (("purge",), "tarnctl purge [--soft] URL [FIELD...]"),
+                           (("purge",), "tarnctl purge [--soft] URL [FIELD...] | --all [--soft]"),
                            (("purge", "--limit", "3", "x"), "tarnctl purge has no --limit: tarnctl purge [--soft] URL"),
                            (("--nope",), "--nope"), (("completion", "csh"), "bash, zsh or fish"),
                            (("--token-file", "/nowhere", "status"), "/nowhere")):

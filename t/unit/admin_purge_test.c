@@ -68,14 +68,37 @@ TEST(admin, what_has_a_tag_is_purged)
     CHECK_EQ(2, told.n);
     CHECK_EQ(2, counters_sum(world.counters, COUNTER_cache_tag_purges));
     expect("POST /v1/purge" H, "{\"tag\": \"a\", \"url\": \"http://a/\"}", 400, "error",
-        "the body must have one of the members 'url', 'tag' and 'tags'");
+        "the body must have one of the members 'url', 'tag', 'tags' and 'all'");
     expect("POST /v1/purge" H, "{\"soft\": true}", 400, "error",
-        "the body must have one of the members 'url', 'tag' and 'tags'");
+        "the body must have one of the members 'url', 'tag', 'tags' and 'all'");
     expect("POST /v1/purge" H, "{\"tags\": [\"a\", 1]}", 400, "error", "a tag must be text");
     expect("POST /v1/purge" H, "{\"tags\": []}", 400, "hint",
         "as in {\"tags\": [\"shoes\", \"brand 7\"]}");
     expect("POST /v1/purge" H, "{\"tag\": \"\"}", 400, "error",
         "a purge takes 1 to 256 tags, each of 1 to 4096 bytes, 16384 together");
+    world_close();
+}
+
+TEST(admin, everything_is_purged_by_a_word_of_its_own)
+{
+    json_t *o;
+
+    world_open("{}");
+    rcu_join();
+    leave_marker();
+    rcu_leave();
+    for (unsigned i = 0; i < 2; i++) {
+        o = answer("POST /v1/purge" H,
+            i == 0 ? "{\"all\": true, \"soft\": true}" : "{\"all\": true}", 200);
+        CHECK_EQ(1, json_integer_value(json_object_get(o, "purged")));
+        json_decref(o);
+        CHECK(told.kind == INVALIDATION_ALL && told.soft == (i == 0));
+    }
+    CHECK_EQ(2, told.n);
+    expect("POST /v1/purge" H, "{\"all\": false}", 400, "error", "the member 'all' must be true");
+    expect("POST /v1/purge" H, "{\"all\": true, \"tag\": \"a\"}", 400, "error",
+        "the body must have one of the members 'url', 'tag', 'tags' and 'all'");
+    CHECK_EQ(2, told.n);
     world_close();
 }
 
@@ -134,6 +157,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST_ENTRY(admin, a_url_is_purged),
         TEST_ENTRY(admin, what_has_a_tag_is_purged),
+        TEST_ENTRY(admin, everything_is_purged_by_a_word_of_its_own),
         TEST_ENTRY(admin, a_purge_by_tag_that_nobody_waits_for_any_more_goes_on),
         TEST_ENTRY(admin, a_ban_is_added_and_shown),
     };
