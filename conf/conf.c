@@ -30,7 +30,7 @@ conf_box_free(struct conf_box **bp)
 
     OBJ_TAKE(box, bp, CONF_MAGIC);
     password = box->conf.fleet.password;
-    /* It lies in the arena, whose memory goes back as it is. */
+    /* It lies in the arena, and that goes back to the system as it is. */
     if (password != NULL && password[0] != '\0')
         explicit_bzero((void *)(uintptr_t)password, strlen(password));
     /* Everything of the snapshot is in it, so nothing is freed singly. */
