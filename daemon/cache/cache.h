@@ -218,6 +218,10 @@ unsigned cache_purge(struct cache *c, const struct hash128 *key);
 unsigned cache_purge_soft(struct cache *c, const struct hash128 *key, int64_t now_ms,
     int64_t ttl_ms, int64_t grace_ms, int64_t keep_ms);
 
+/* Of a node of a fleet: what is stored is fresh until that time at most (CLOCK_MONOTONIC, ms), and stale from then on, which
+ * is looked at anew for each lookup.  The first call before other threads use the cache, and any thread's then. */
+void cache_trust_until(struct cache *c, int64_t until_ms);
+
 /* The negative cache; NULL: there is none.  Borrowed until cache_close(). */
 struct negative *cache_negative(struct cache *c);
 /* For every lookup that begins from now on, and for what is being fetched: what was absent may be

@@ -46,6 +46,8 @@ cache_is_absent(struct cache *c, const struct cache_query *q, struct negative_an
 {
     if (q->always_miss || negative_find(c->negative, &q->key, q->now_ms, out) != NEGATIVE_PRESENT)
         return false;
+    if (!cache_is_trusted(c))
+        return false; /* it may be there by now, and a purge has said so to others */
     if (!cache_asks_on(q->ask, out) && !(q->max_age_said && out->age_ms >= q->max_age_ms))
         return true;
     *reason = CACHE_ASKED;

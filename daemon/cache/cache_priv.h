@@ -45,6 +45,8 @@ struct cache {
     /* invalidation.c; set before other threads run */
     const struct invalidation_log *log; /* NULL: none */
     struct invalidation_resolver resolver;
+    bool leased; /* the same: what is stored is fresh until then at most */
+    _Atomic int64_t trusted_ms;
 };
 
 /* There is one cache in a process, so that entries need not say which is theirs; from cache_open()
@@ -102,6 +104,9 @@ struct cuckoo_memory cache_negative_memory(struct cache *c);
  * request be told so?  If only the second is not: *reason is CACHE_ASKED. */
 bool cache_is_absent(struct cache *c, const struct cache_query *q, struct negative_answer *out,
     enum cache_reason *reason);
+
+/* choose.c: may what is stored be fresh at all? */
+bool cache_is_trusted(const struct cache *c);
 
 bool entry_matches(const struct entry *e, const struct cache_query *q);
 bool entry_is_settled(const struct entry *e);

@@ -2,6 +2,8 @@
  *
  * Pure questions on entries: RFC 9111 4 (may it be used?), 4.1 (is it the right variant?),
  * 4.2.4 (though stale?), 5.2.1 (does the client agree?), 3.4 (are all the bytes there?). */
+#include <time.h>
+
 #include "daemon/base/limits.h"
 #include "daemon/cache/cache_priv.h"
 #include "daemon/http/conditional.h"
@@ -189,12 +191,42 @@ entry_stale_ms(const struct entry *e, int64_t now_ms)
     return (resident > 0 ? resident : 0) - entry_ttl_ms(e);
 }
 
+/* Of a node of a fleet that may be cut off: as entry_stale_ms() has it, or since when nothing here is trusted.  The
+ * process may have been stopped in this turn, so the turn's own time says nothing. */
+static __attribute__((noinline)) int64_t
+entry_stale_by_lease(int64_t stale)
+{
+    int64_t until = atomic_load_explicit(&cache_of_all->trusted_ms, memory_order_acquire), now;
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    now = (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    return now >= until && now - until > stale ? now - until : stale;
+}
+
+void
+cache_trust_until(struct cache *c, int64_t until_ms)
+{
+    OBJ_CHECK(c, CACHE_MAGIC);
+    atomic_store_explicit(&c->trusted_ms, until_ms, memory_order_release);
+    if (!c->leased) /* read by every worker from now on */
+        c->leased = true;
+}
+
+bool
+cache_is_trusted(const struct cache *c)
+{
+    return !c->leased || entry_stale_by_lease(-1) < 0;
+}
+
 /* The same, for a query that may bound its age too. */
 static int64_t
 entry_expired_ms(const struct entry *e, const struct cache_query *q)
 {
     int64_t stale = entry_stale_ms(e, q->now_ms);
 
+    if (cache_of_all->leased)
+        stale = entry_stale_by_lease(stale);
     if (q->max_age_said) {
         /* Stale plus ttl is how long it has been here. */
         int64_t over = stale + entry_ttl_ms(e) + entry_first_age_ms(e) - q->max_age_ms;
@@ -251,7 +283,7 @@ entry_use(const struct entry *e, const struct cache_query *q)
     int64_t stale = entry_stale_ms(e, q->now_ms);
     enum entry_use asked;
 
-    if (__builtin_expect(q->max_age_said, 0))
+    if (__builtin_expect(q->max_age_said || cache_of_all->leased, 0))
         stale = entry_expired_ms(e, q);
     if (__builtin_expect(q->ask != NULL, 0) && entry_use_asked(e, q, &asked))
         return asked;

@@ -86,6 +86,7 @@ invalidation_apply(struct cache *c, const struct invalidation *inv, const struct
         out->wait = NULL;
     }
     out->how_many = 0;
+    out->ticket = 0;
     out->why[0] = '\0';
     switch (inv->kind) {
     case INVALIDATION_URL:
@@ -110,11 +111,14 @@ invalidation_make(struct cache *c, const struct invalidation *inv, const struct 
     struct invalidation_result *out)
 {
     int err = invalidation_apply(c, inv, now, out);
+    uint64_t ticket;
 
     if (err != 0 || __builtin_expect(c->log == NULL, 1))
         return err;
     tassert(inv->kind != INVALIDATION_KEY || inv->text.ptr != NULL || !c->log->wants_text);
-    c->log->append(c->log->ctx, inv);
+    ticket = c->log->append(c->log->ctx, inv);
+    if (out != NULL)
+        out->ticket = ticket;
     return 0;
 }
 

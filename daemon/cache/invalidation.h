@@ -61,6 +61,7 @@ struct invalidation_result {
                                NULL: the number is not waited for */
     unsigned how_many; /* URL, KEY: responses and markers that left, or became stale */
     char why[256];     /* what is wrong, and what would be right; "": the error says it all */
+    uint64_t ticket;   /* of invalidation_make(): the log's, or 0 */
 };
 
 /* 0: every lookup that begins from now on heeds it.  TERR_SYNTAX: the URL or the expression; TERR_INVALID:
@@ -73,8 +74,9 @@ int invalidation_make(struct cache *c, const struct invalidation *inv, const str
     struct invalidation_result *out);
 
 struct invalidation_log {
-    /* By the thread that made the record, while that waits: it copies, and does not block. */
-    void (*append)(void *ctx, const struct invalidation *inv);
+    /* By the thread that made the record, while that waits: it copies, and does not block.  A number that the log
+     * knows it by; 0: it could not take it. */
+    uint64_t (*append)(void *ctx, const struct invalidation *inv);
     void *ctx;
     bool wants_text; /* of keys: a hash is of one process alone, by its secret */
 };

@@ -249,7 +249,7 @@ static struct {
     char text[128];
 } told;
 
-static void
+static uint64_t
 told_append(void *ctx, const struct invalidation *inv)
 {
     (void)ctx;
@@ -259,6 +259,7 @@ told_append(void *ctx, const struct invalidation *inv)
     told.ntags = inv->ntags;
     told.nfields = inv->nfields;
     snprintf(told.text, sizeof(told.text), "%.*s", (int)inv->text.len, inv->text.ptr);
+    return told.n;
 }
 
 /* ---- the process around it ---- */

@@ -29,7 +29,7 @@ static struct {
     } list[TOLD_MAX];
 } told;
 
-static void
+static uint64_t
 told_append(void *ctx, const struct invalidation *inv)
 {
     (void)ctx;
@@ -42,6 +42,7 @@ told_append(void *ctx, const struct invalidation *inv)
     if (inv->key != NULL)
         CHECK(hash128_eq(*inv->key, told.list[told.n].key));
     told.n++;
+    return told.n;
 }
 
 static const struct invalidation_log told_log = {.append = told_append, .wants_text = true};

@@ -44,7 +44,7 @@ static struct {
     char text[200], tag[40], field[80];
 } told;
 
-static void
+static uint64_t
 told_append(void *ctx, const struct invalidation *inv)
 {
     CHECK(ctx == &told);
@@ -56,6 +56,7 @@ told_append(void *ctx, const struct invalidation *inv)
     if (inv->nfields > 0)
         snprintf(told.field, sizeof(told.field), "%.*s=%.*s", (int)inv->fields[0].name.len,
             inv->fields[0].name.ptr, (int)inv->fields[0].value.len, inv->fields[0].value.ptr);
+    return told.n;
 }
 
 static const struct invalidation_log log_of_texts = {told_append, &told, true};
