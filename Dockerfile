@@ -26,7 +26,7 @@ RUN cmake -S . -B /tmp/build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTARN_T
 FROM debian:12-slim
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
-        ca-certificates libbrotli1 libc-ares2 libcrypt1 libcurl4 libisal2 libjansson4 libjemalloc2 libnghttp2-14 libpcre2-8-0 libseccomp2 libssl3 liburcu8 libuv1 libyaml-0-2 libzstd1 \
+        ca-certificates libbrotli1 libc-ares2 libcrypt1 libcurl4 libhiredis0.14 libisal2 libjansson4 libjemalloc2 libnghttp2-14 libpcre2-8-0 libseccomp2 libssl3 liburcu8 libuv1 libyaml-0-2 libzstd1 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 10001 --no-create-home --home-dir / --shell /usr/sbin/nologin tarn \
     && install -d -o tarn -g tarn /run/tarn /var/log/tarn

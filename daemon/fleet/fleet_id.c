@@ -1,0 +1,49 @@
+/* fleet_id.c -- ids as text. */
+#include "daemon/fleet/fleet_id.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Digits alone, 20 at most, and no more than 64 bits hold. */
+static bool
+id_number(struct slice text, uint64_t *out)
+{
+    uint64_t n = 0;
+
+    if (text.len == 0 || text.len > 20)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned digit = (unsigned)text.ptr[i] - '0';
+
+        if (digit > 9 || n > (UINT64_MAX - digit) / 10)
+            return false;
+        n = n * 10 + digit;
+    }
+    *out = n;
+    return true;
+}
+
+bool
+fleet_id_parse(struct slice text, struct fleet_id *out)
+{
+    const char *dash = text.len > 0 ? memchr(text.ptr, '-', text.len) : NULL;
+    struct fleet_id id;
+    size_t at;
+
+    if (dash == NULL)
+        return false;
+    at = (size_t)(dash - text.ptr);
+    if (!id_number(slice_of(text.ptr, at), &id.ms) ||
+        !id_number(slice_of(dash + 1, text.len - at - 1), &id.seq))
+        return false;
+    *out = id;
+    return true;
+}
+
+struct slice
+fleet_id_text(struct fleet_id id, char text[FLEET_ID_TEXT_MAX])
+{
+    int n = snprintf(text, FLEET_ID_TEXT_MAX, "%" PRIu64 "-%" PRIu64, id.ms, id.seq);
+
+    return slice_of(text, (size_t)n);
+}

@@ -1,0 +1,41 @@
+/* fleet_id.h -- the place of an entry in the engine's stream: milliseconds of the engine's clock, and a number within
+ * one (Redis: "Entry IDs").
+ *
+ * Threads: any.
+ */
+#ifndef TARN_FLEET_ID_H
+#define TARN_FLEET_ID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/span.h"
+
+struct fleet_id {
+    uint64_t ms, seq; /* both 0: in front of every entry */
+};
+
+enum {
+    FLEET_ID_TEXT_MAX = 48, /* with its NUL */
+};
+
+/* "1732790000000-0"; false: it is none, and *out stays as it is. */
+bool fleet_id_parse(struct slice text, struct fleet_id *out);
+struct slice fleet_id_text(struct fleet_id id, char text[FLEET_ID_TEXT_MAX]);
+
+/* Below 0: a is before b. */
+static inline int
+fleet_id_compare(struct fleet_id a, struct fleet_id b)
+{
+    if (a.ms != b.ms)
+        return a.ms < b.ms ? -1 : 1;
+    return a.seq < b.seq ? -1 : a.seq > b.seq;
+}
+
+static inline bool
+fleet_id_is_none(struct fleet_id id)
+{
+    return id.ms == 0 && id.seq == 0;
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* link.h -- a connection to the engine that comes back: to whichever of its addresses is the master.
+ *
+ *   DOWN     there is none; the next attempt has its time, later after each failure
+ *   CONNECT  on its way
+ *   GREET    user and password, database, name, and what the engine says it is: a replica is left for the next address.
+ *            With `sentinel` the addresses are Sentinels', and one of them names the master's (SENTINEL
+ *            GET-MASTER-ADDR-BY-NAME)
+ *   UP       commands may be sent
+ *
+ * Every failure is said once in the error log, until another one or success follows.
+ *
+ * Threads: one loop's.
+ */
+#ifndef TARN_FLEET_LINK_H
+#define TARN_FLEET_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/base/span.h"
+#include "daemon/net/stream.h"
+
+struct conf_fleet;
+struct engine;
+struct engine_reply;
+struct secure_client;
+
+enum link_state {
+    LINK_DOWN,
+    LINK_CONNECT,
+    LINK_GREET,
+    LINK_UP,
+};
+
+enum {
+    LINK_TAGS = 1 << 16,       /* an owner's tags are below */
+    LINK_INCARNATION_MAX = 96, /* with its NUL */
+    LINK_WHY_MAX = 256,
+};
+
+struct link {
+    /* Set by the owner. */
+    struct loop *loop;
+    const struct conf_fleet *conf;
+    struct secure_client *secure; /* NULL: plain */
+    struct task *task;            /* the owner's, which calls link_work() */
+    const char *what;             /* in the log: "commands", "reading" */
+
+    enum link_state state;
+    struct engine *engine; /* not DOWN */
+    struct timer timer;    /* the next attempt, or the end of patience */
+    unsigned failures;     /* in a row */
+    unsigned nth;          /* of the addresses: the next one */
+    unsigned greetings;    /* replies of GREET that are to come */
+    bool asks_sentinel;    /* this connection is to a Sentinel */
+    bool has_master;       /* a Sentinel named `master` */
+    struct sockaddr_storage master;
+    char at[128];            /* what is connected to, for the log */
+    char why[LINK_WHY_MAX];  /* of the last failure; "": UP since */
+    char said[LINK_WHY_MAX]; /* of what the log has */
+    /* Which process it is, and of which history: another one may not have what this one had. */
+    char incarnation[LINK_INCARNATION_MAX];
+    bool is_master;
+};
+
+/* The members of its owner are set; it is DOWN, and connects by the next link_work(). */
+void link_init(struct link *k);
+/* By the owner's task, whenever it runs.  Is it UP? */
+bool link_work(struct link *k);
+/* The owner has had enough of this connection: DOWN, and anew in a while. */
+void link_fail(struct link *k, const char *why);
+void link_close(struct link *k);
+
+/* As engine_send(), of one that is UP; tag < LINK_TAGS.  What cannot be sent fails it.  False: it was not sent. */
+bool link_send(struct link *k, unsigned tag, const struct slice *words, unsigned n);
+/* The next reply; NULL: there is none. */
+struct engine_reply *link_take(struct link *k, unsigned *tag);
+
+#endif
