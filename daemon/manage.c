@@ -209,6 +209,7 @@ manage_stop(struct manage *m)
 {
     manage_goto(m, MANAGE_ENDED); /* first: what ends below wakes no task any more */
     probes_stop(m->env.registry);
+    manage_fleet_close(m);
     if (m->signals != NULL)
         signals_close(&m->signals);
     timer_unlink(&m->tick);
@@ -456,6 +457,8 @@ manage_open(struct manage **out, const struct manage_env *env)
         elog(ELOG_ERROR, "signals: %s", terr_text(err));
     if (err == 0)
         err = probes_start(env->registry, m->loop, h1_origin_protocol(&m->h1_conf));
+    if (err == 0)
+        err = manage_fleet_open(m);
     if (err == 0 && env->conf->admin != NULL)
         err = manage_admin_open(m);
     if (err != 0) {

@@ -8,6 +8,7 @@
 #include "daemon/base/timer.h"
 #include "daemon/base/usage.h"
 #include "daemon/base/waiter.h"
+#include "daemon/cache/invalidation.h"
 #include "daemon/footprint.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/http/client_conf.h"
@@ -58,6 +59,8 @@ struct manage {
     struct incoming *incoming;
     struct admin *admin;
     _Atomic int64_t conns;
+    struct fleet *fleet; /* NULL: this node is in none */
+    struct invalidation_log log;
 };
 
 /* Changes the parameters, for everything that goes by them. */
@@ -76,6 +79,10 @@ struct admin_tls;
 void manage_tls_each(void *ctx, void (*each)(void *to, const struct admin_tls *t), void *to);
 json_t *manage_tls_list(void *ctx, unsigned most);
 unsigned manage_tls_reload(void *ctx, json_t **answer);
+
+/* manage_fleet.c.  0, also where there is none; TERR_NOMEM. */
+int manage_fleet_open(struct manage *m);
+void manage_fleet_close(struct manage *m);
 
 /* manage.c: the ways down.  manage_end: as SIGTERM; the other one has no deadline. */
 void manage_end(struct manage *m, const char *why);

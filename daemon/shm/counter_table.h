@@ -121,6 +121,23 @@
     X(negative, evicted, COUNTER, "Entries replaced before they expired")                          \
     X(negative, removed, COUNTER, "Entries removed: the name exists, was purged or changed")       \
     X(negative, dropped, COUNTER, "Entries dropped together: by a ban, a policy, a parameter")     \
+    X(fleet, trusts, GAUGE,                                                                        \
+      "1: stored responses are trusted; 0: they are stale, as the engine was not heard")           \
+    X(fleet, sent, COUNTER, "Invalidations of this node that the engine has confirmed")            \
+    X(fleet, applied, COUNTER,                                                                     \
+      "Invalidations of the log that were applied, those of this node included")                   \
+    X(fleet, lost, COUNTER,                                                                        \
+      "Invalidations that did not get into the log: too many while the engine was away")           \
+    X(fleet, unknown, COUNTER,                                                                     \
+      "Entries of the log that could not be applied: everything became stale")                     \
+    X(fleet, gaps, COUNTER, "Times that the log was trimmed behind the place of this node")        \
+    X(fleet, blind, COUNTER, "Times that nothing was heard from the engine for max_blind")         \
+    X(fleet, distrusts, COUNTER,                                                                   \
+      "Times that everything stored became stale, for any of these reasons")                       \
+    X(fleet, proven, COUNTER,                                                                      \
+      "Invalidations that every living node had applied in time (wait=all)")                       \
+    X(fleet, unproven, COUNTER,                                                                    \
+      "Invalidations that not every node had applied in time (wait=all)")                          \
     X(bans, now, GAUGE, "Bans in the list")                                                        \
     X(bans, completed, GAUGE, "Of these: no object is tested against them any more")               \
     X(bans, added, COUNTER, "Bans added to the list")                                              \

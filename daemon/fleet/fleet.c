@@ -1,0 +1,709 @@
+/* fleet.c -- a node's place in its fleet: its name, its lease, and what is sent when.
+ *
+ * The engine has, under "PREFIX:{NAME}:",
+ *
+ *   log            the stream
+ *   nodes          the set of all names
+ *   node:NODE      "EPOCH INCARNATION ID": a node's position, for guard_ms
+ *   engine:INC     when the first node met this engine, of this history
+ *
+ * A proof needs every node that may trust what it has stored.  Such a node has its key, which outlives its lease; unless
+ * the engine has lost the key.  So an engine with a new history (another process, another replication id, or emptied)
+ * gives no proof before every lease of before has run out. */
+#include "daemon/fleet/fleet_priv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/cache/cache.h"
+#include "daemon/cache/invalidation.h"
+#include "daemon/log/elog.h"
+
+static void
+fleet_check(const struct fleet *f)
+{
+    tassert(f->state != FLEET_IN || !fleet_id_is_none(f->position));
+    tassert(!f->trusts || f->state == FLEET_IN);
+    tassert(!f->trusts || !f->distrust_due);
+}
+
+uint64_t
+fleet_engine_ms(const struct fleet *f)
+{
+    return f->engine_timed ? (uint64_t)((int64_t)fleet_now(f) + f->engine_ahead_ms) : 0;
+}
+
+/* ---- the lease ---- */
+
+/* Both have to go on: a node that reports and does not read would never hear of a purge. */
+static uint64_t
+fleet_lease_end(const struct fleet *f)
+{
+    uint64_t from = f->reported_ms < f->read_ms ? f->reported_ms : f->read_ms;
+
+    return from + (uint64_t)f->env.conf->max_blind;
+}
+
+void
+fleet_show_lease(struct fleet *f)
+{
+    cache_trust_until(f->env.cache, f->trusts ? (int64_t)fleet_lease_end(f) : f->apart_ms);
+    if (f->trusts != f->shown)
+        counter_add_shared(
+            f->env.counters, COUNTER_fleet_trusts, f->trusts ? 1 : UINT64_MAX /* less by one */);
+    f->shown = f->trusts;
+}
+
+static void
+fleet_leave_step(struct fleet *f, enum fleet_state to)
+{
+    tassert(to != FLEET_IN);
+    f->state = to;
+    f->anchored = false;
+    f->report_due = false;
+    if (f->trusts)
+        f->apart_ms = (int64_t)fleet_now(f);
+    f->trusts = false;
+    fleet_show_lease(f);
+}
+
+void
+fleet_rejoin(struct fleet *f)
+{
+    fleet_leave_step(f, FLEET_APART);
+    f->claim_ms = fleet_now(f);
+}
+
+/* cache_trust_until() has said it to the workers before; here it is said to people. */
+static void
+fleet_look_at_lease(struct fleet *f)
+{
+    if (!f->trusts || fleet_now(f) < fleet_lease_end(f))
+        return;
+    elog(ELOG_WARN,
+        "fleet: nothing was heard from the engine for %" PRId64
+        " ms (max_blind): what is stored is stale until it is heard again",
+        f->env.conf->max_blind);
+    counter_add_shared(f->env.counters, COUNTER_fleet_blind, 1);
+    fleet_rejoin(f);
+}
+
+void
+fleet_distrust(struct fleet *f, const char *why)
+{
+    int err = cache_distrust_before(f->env.cache, &f->env.loop->clock);
+
+    f->distrust_due = err != 0;
+    counter_add_shared(f->env.counters, COUNTER_fleet_distrusts, 1);
+    if (err != 0 && f->trusts) { /* nothing is trusted until that has been done */
+        f->apart_ms = (int64_t)fleet_now(f);
+        f->trusts = false;
+        fleet_show_lease(f);
+    }
+    elog(f->joined ? ELOG_WARN : ELOG_DEBUG, "fleet: %s: everything stored before now is stale%s%s",
+        why, err != 0 ? ", as soon as it can be written down: " : "",
+        err != 0 ? terr_text(err) : "");
+}
+
+/* ---- commands ---- */
+
+/* The engine is another process, or comes back: what it knows of us is asked. */
+static void
+fleet_ask_time(struct fleet *f)
+{
+    struct slice words[] = {SLICE_LIT("TIME")};
+
+    f->seen_asked = false;
+    f->mature_ms = TIMER_NEVER;
+    link_send(&f->commands, TAG_TIME, words, 1);
+}
+
+void
+fleet_engine_is_new(struct fleet *f)
+{
+    fleet_ask_time(f);
+}
+
+static void
+fleet_take_time(struct fleet *f, const struct engine_reply *r)
+{
+    char text[32];
+    struct slice words[6];
+    uint64_t s;
+
+    if (engine_reply_count(r) != 2)
+        return;
+    s = strtoull(engine_reply_text(engine_reply_at(r, 0)).ptr, NULL, 10);
+    f->engine_ahead_ms =
+        (int64_t)(s * 1000 +
+                  strtoull(engine_reply_text(engine_reply_at(r, 1)).ptr, NULL, 10) / 1000) -
+        (int64_t)fleet_now(f);
+    f->engine_timed = true;
+    if (f->seen_asked)
+        return;
+    f->seen_asked = true;
+    snprintf(text, sizeof(text), "%" PRIu64, fleet_engine_ms(f));
+    words[0] = SLICE_LIT("SET");
+    words[1] = slice_str(f->engine_key);
+    words[2] = slice_str(text);
+    words[3] = SLICE_LIT("NX");
+    words[4] = SLICE_LIT("EX");
+    words[5] = SLICE_LIT("31536000"); /* a year: by then all who knew it have asked again */
+    if (!link_send(&f->commands, TAG_SEE, words, 6))
+        return;
+    words[0] = SLICE_LIT("GET");
+    link_send(&f->commands, TAG_SEEN, words, 2);
+}
+
+static void
+fleet_take_seen(struct fleet *f, const struct engine_reply *r)
+{
+    uint64_t since = strtoull(engine_reply_text(r).ptr, NULL, 10), now = fleet_engine_ms(f);
+    uint64_t age = since > 0 && now > since ? now - since : 0;
+
+    f->mature_ms = age >= (uint64_t)f->guard_ms ? 0 : fleet_now(f) + (uint64_t)f->guard_ms - age;
+}
+
+/* "EPOCH INCARNATION ID" */
+static struct slice
+fleet_value(const struct fleet *f, char *text, size_t size)
+{
+    char id[FLEET_ID_TEXT_MAX];
+    int n = snprintf(text, size, "%s %s %s", f->epoch, f->commands.incarnation,
+        fleet_id_text(f->position, id).ptr);
+
+    tassert(n > 0 && (size_t)n < size);
+    return slice_of(text, (size_t)n);
+}
+
+static unsigned
+fleet_put_value(
+    struct fleet *f, struct slice words[6], char *value, size_t value_size, char guard[24])
+{
+    snprintf(guard, 24, "%" PRId64, f->guard_ms);
+    words[0] = SLICE_LIT("SET");
+    words[1] = slice_str(f->node_key);
+    words[2] = fleet_value(f, value, value_size);
+    words[3] = SLICE_LIT("PX");
+    words[4] = slice_str(guard);
+    return 5;
+}
+
+static void
+fleet_report(struct fleet *f)
+{
+    char value[256], guard[24];
+    struct slice words[6];
+    unsigned n = fleet_put_value(f, words, value, sizeof(value), guard);
+
+    f->report_sent_ms = fleet_now(f);
+    f->report_due = false;
+    f->reports = link_send(&f->commands, TAG_REPORT, words, n);
+}
+
+static void
+fleet_claim(struct fleet *f)
+{
+    struct slice words[6] = {
+        SLICE_LIT("SADD"), slice_str(f->nodes_key), slice_str(f->env.conf->node)};
+    char value[256], guard[24];
+    unsigned n;
+
+    tassert(f->state == FLEET_APART);
+    f->position = (struct fleet_id){0, 0};
+    f->state = FLEET_CLAIMING;
+    if (!link_send(&f->commands, TAG_MEMBER, words, 3))
+        return;
+    n = fleet_put_value(f, words, value, sizeof(value), guard);
+    words[n++] = SLICE_LIT("NX");
+    f->report_sent_ms = fleet_now(f);
+    link_send(&f->commands, TAG_CLAIM, words, n);
+}
+
+void
+fleet_send_hello(struct fleet *f)
+{
+    struct slice words[] = {SLICE_LIT("XADD"), slice_str(f->log_key), SLICE_LIT("MAXLEN"),
+        SLICE_LIT("~"), slice_str(f->count_text), SLICE_LIT("*"), SLICE_LIT("v"), SLICE_LIT("1"),
+        SLICE_LIT("kind"), SLICE_LIT("hello"), SLICE_LIT("node"), slice_str(f->env.conf->node),
+        SLICE_LIT("epoch"), slice_str(f->epoch)};
+
+    f->hello_ms = fleet_now(f);
+    link_send(&f->commands, TAG_HELLO, words, ARRAY_LEN(words));
+}
+
+static void
+fleet_enter(struct fleet *f)
+{
+    f->state = FLEET_ENTERING;
+    f->complained = false;
+    f->trouble = NULL;
+    fleet_send_hello(f);
+}
+
+/* The name was free, or was ours. */
+static void
+fleet_take_claim(struct fleet *f, const struct engine_reply *r)
+{
+    struct slice words[] = {SLICE_LIT("GET"), slice_str(f->node_key)};
+
+    if (f->state != FLEET_CLAIMING)
+        return;
+    if (engine_reply_type(r) == ENGINE_STATUS)
+        fleet_enter(f);
+    else
+        link_send(&f->commands, TAG_OWNER, words, 2);
+}
+
+static void
+fleet_take_owner(struct fleet *f, const struct engine_reply *r)
+{
+    struct slice epoch, incarnation, text = engine_reply_text(r);
+    struct fleet_id id;
+
+    if (f->state != FLEET_CLAIMING)
+        return;
+    if (fleet_value_parse(text, &epoch, &incarnation, &id) &&
+        slice_eq(epoch, slice_str(f->epoch))) {
+        fleet_enter(f);
+        return;
+    }
+    f->state = FLEET_APART;
+    f->claim_ms = fleet_now(f) + FLEET_CLAIM_AGAIN_MS;
+    f->trouble = "another node has this name";
+    if (!f->complained && text.len > 0)
+        elog(ELOG_ERROR,
+            "fleet: there is another node '%s' in fleet '%s' (or was until a moment ago, and ended "
+            "without a word): each needs a name of its own; asked again each second, for %" PRId64
+            " ms at most after it ended",
+            f->env.conf->node, f->env.conf->name, f->guard_ms);
+    f->complained = f->complained || text.len > 0;
+}
+
+/* It reads from its own entry on; what came before may be stored here in its old version. */
+static void
+fleet_take_hello(struct fleet *f, const struct engine_reply *r)
+{
+    char text[FLEET_ID_TEXT_MAX];
+    struct fleet_id id;
+
+    if (!fleet_id_parse(engine_reply_text(r), &id))
+        return;
+    if (f->state != FLEET_ENTERING)
+        return; /* one that keeps the log young: it is read like any other */
+    f->position = id;
+    f->state = FLEET_IN;
+    f->anchored = true;
+    f->read_ms = fleet_now(f);
+    f->reported_ms = 0;
+    f->reads = false;
+    link_close(&f->reading); /* a reading from another place may be under way */
+    f->reading_was_up = false;
+    fleet_distrust(f, "the node joins anew");
+    f->joined = true;
+    elog(ELOG_INFO, "fleet: node '%s' has joined fleet '%s' at %s", f->env.conf->node,
+        f->env.conf->name, fleet_id_text(id, text).ptr);
+    fleet_report(f);
+}
+
+static void
+fleet_take_report(struct fleet *f, const struct engine_reply *r)
+{
+    f->reports = false;
+    if (f->state != FLEET_IN || engine_reply_type(r) != ENGINE_STATUS)
+        return;
+    f->reported_ms = f->report_sent_ms;
+    if (f->distrust_due)
+        return;
+    f->trusts = true;
+    fleet_show_lease(f);
+}
+
+/* Is the entry still there that we have read last?  Then what followed is there too. */
+static void
+fleet_ask_anchor(struct fleet *f)
+{
+    char text[FLEET_ID_TEXT_MAX];
+    struct slice id = fleet_id_text(f->position, text);
+    struct slice words[] = {SLICE_LIT("XRANGE"), slice_str(f->log_key), id, id};
+
+    link_send(&f->commands, TAG_ANCHOR, words, 4);
+}
+
+static void
+fleet_take_anchor(struct fleet *f, const struct engine_reply *r)
+{
+    if (f->state != FLEET_IN)
+        return;
+    if (engine_reply_count(r) == 1) {
+        f->anchored = true;
+        f->report_due = true;
+        return;
+    }
+    /* The engine has lost what it had, or has trimmed it. */
+    elog(ELOG_WARN, "fleet: the engine's log has lost the place of this node");
+    fleet_write_recent(f);
+    fleet_rejoin(f);
+}
+
+static void
+fleet_trim(struct fleet *f)
+{
+    uint64_t now = fleet_engine_ms(f), age = (uint64_t)f->env.conf->log_age;
+    char text[24];
+    struct slice words[] = {SLICE_LIT("XTRIM"), slice_str(f->log_key), SLICE_LIT("MINID"),
+        SLICE_LIT("~"), slice_of(text, 0)};
+
+    if (now <= age)
+        return;
+    snprintf(text, sizeof(text), "%" PRIu64, now - age);
+    words[4] = slice_str(text);
+    link_send(&f->commands, TAG_TRIM, words, 5);
+}
+
+/* ---- replies ---- */
+
+/* What an engine refuses is said with the command, as that is what its ACL lacks. */
+static bool
+fleet_is_refused(struct fleet *f, struct link *k, unsigned tag, const struct engine_reply *r)
+{
+    static const char *const names[] = {[TAG_TIME] = "TIME",
+        [TAG_SEE] = "SET",
+        [TAG_SEEN] = "GET",
+        [TAG_ANCHOR] = "XRANGE",
+        [TAG_MEMBER] = "SADD",
+        [TAG_CLAIM] = "SET",
+        [TAG_OWNER] = "GET",
+        [TAG_HELLO] = "XADD",
+        [TAG_REPORT] = "SET",
+        [TAG_ADD] = "XADD",
+        [TAG_TRIM] = "XTRIM",
+        [TAG_NODES] = "SMEMBERS",
+        [TAG_ALIVE] = "GET",
+        [TAG_VALUES] = "MGET",
+        [TAG_READ] = "XREAD",
+        [TAG_OLDEST] = "XRANGE",
+        [TAG_LEAVE] = "DEL"};
+    struct slice text = engine_reply_text(r);
+    char why[LINK_WHY_MAX];
+
+    (void)f;
+    if (engine_reply_type(r) != ENGINE_ERROR)
+        return false;
+    snprintf(
+        why, sizeof(why), "%s: %.*s", names[tag], (int)(text.len < 200 ? text.len : 200), text.ptr);
+    link_fail(k, why);
+    return true;
+}
+
+static void
+fleet_take(struct fleet *f, unsigned tag, const struct engine_reply *r)
+{
+    switch ((enum fleet_tag)tag) {
+    case TAG_TIME:
+        fleet_take_time(f, r);
+        break;
+    case TAG_SEEN:
+        fleet_take_seen(f, r);
+        break;
+    case TAG_ANCHOR:
+        fleet_take_anchor(f, r);
+        break;
+    case TAG_CLAIM:
+        fleet_take_claim(f, r);
+        break;
+    case TAG_OWNER:
+        fleet_take_owner(f, r);
+        break;
+    case TAG_HELLO:
+        fleet_take_hello(f, r);
+        break;
+    case TAG_REPORT:
+        fleet_take_report(f, r);
+        break;
+    case TAG_ADD:
+        fleet_take_added(f, r);
+        break;
+    case TAG_NODES:
+        fleet_take_nodes(f, r);
+        break;
+    case TAG_ALIVE:
+        f->polled_alive = engine_reply_type(r) == ENGINE_STRING;
+        break;
+    case TAG_VALUES:
+        fleet_take_values(f, r);
+        break;
+    case TAG_READ:
+        fleet_take_read(f, r);
+        break;
+    case TAG_OLDEST:
+        fleet_take_oldest(f, r);
+        break;
+    case TAG_SEE:
+    case TAG_MEMBER:
+    case TAG_TRIM:
+    case TAG_LEAVE:
+        break;
+    }
+}
+
+static void
+fleet_take_all(struct fleet *f, struct link *k)
+{
+    struct engine_reply *r;
+    unsigned tag;
+
+    while ((r = link_take(k, &tag)) != NULL) {
+        if (!fleet_is_refused(f, k, tag, r))
+            fleet_take(f, tag, r);
+        engine_reply_free(&r);
+    }
+}
+
+/* ---- what is due ---- */
+
+/* The connection is another one: nothing is under way. */
+static void
+fleet_commands_began(struct fleet *f)
+{
+    f->reports = f->polls = false;
+    f->anchored = false;
+    f->report_due = false;
+    snprintf(f->engine_key, sizeof(f->engine_key), "%s:{%s}:engine:%s", f->env.conf->key_prefix,
+        f->env.conf->name, f->commands.incarnation);
+    fleet_write_again(f);
+    if (f->state == FLEET_CLAIMING || f->state == FLEET_ENTERING)
+        f->state = FLEET_APART;
+    fleet_ask_time(f);
+    if (f->commands.state == LINK_UP && f->state == FLEET_IN)
+        fleet_ask_anchor(f);
+}
+
+static void
+fleet_due(struct fleet *f)
+{
+    uint64_t now = fleet_now(f);
+
+    if (f->distrust_due && f->state == FLEET_IN)
+        fleet_distrust(f, "once more");
+    if (f->state == FLEET_APART && now >= f->claim_ms)
+        fleet_claim(f);
+    if (f->commands.state == LINK_UP && f->state == FLEET_IN && f->anchored && !f->reports &&
+        (f->report_due || now >= f->report_sent_ms + (uint64_t)f->env.conf->max_blind / 10 ||
+            now >= f->report_sent_ms + 1000))
+        fleet_report(f);
+    if (f->commands.state == LINK_UP)
+        fleet_write(f);
+    if (f->commands.state == LINK_UP && f->state == FLEET_IN && now >= f->trimmed_ms) {
+        f->trimmed_ms = now + FLEET_TRIM_MS;
+        fleet_trim(f);
+        fleet_write_tidy(f);
+    }
+    /* Our place may not become older than what is kept. */
+    if (f->commands.state == LINK_UP && f->state == FLEET_IN &&
+        fleet_engine_ms(f) > f->position.ms + (uint64_t)f->env.conf->log_age / 4 &&
+        now > f->hello_ms + 10000)
+        fleet_send_hello(f);
+    if (f->commands.state == LINK_UP)
+        fleet_poll(f);
+}
+
+static void
+fleet_work_commands(struct fleet *f)
+{
+    bool up = link_work(&f->commands);
+
+    if (up && !f->commands_were_up)
+        fleet_commands_began(f);
+    if (up)
+        fleet_take_all(f, &f->commands);
+    up = f->commands.state == LINK_UP;
+    if (up)
+        fleet_due(f);
+    f->commands_were_up = f->commands.state == LINK_UP;
+}
+
+/* Only from where it stands, of the engine that it reports to. */
+static void
+fleet_work_reading(struct fleet *f)
+{
+    if (f->state != FLEET_IN || f->commands.state != LINK_UP || !f->anchored)
+        return;
+    if (!link_work(&f->reading)) {
+        f->reading_was_up = false;
+        return;
+    }
+    if (strcmp(f->reading.incarnation, f->commands.incarnation) != 0) {
+        link_fail(&f->reading, "it is another engine than the one that commands go to");
+        f->reading_was_up = false;
+        return;
+    }
+    if (!f->reading_was_up)
+        f->reads = false;
+    f->reading_was_up = true;
+    fleet_take_all(f, &f->reading);
+    if (f->reading.state == LINK_UP && !f->reads && f->state == FLEET_IN)
+        fleet_read(f);
+    f->reading_was_up = f->reading.state == LINK_UP;
+}
+
+static void
+fleet_run(struct task *t)
+{
+    struct fleet *f = container_of(t, struct fleet, task);
+    uint64_t tick = 100;
+
+    OBJ_CHECK(f, FLEET_MAGIC);
+    fleet_look_at_lease(f);
+    fleet_work_commands(f);
+    fleet_work_reading(f);
+    /* What was read is reported in the same turn. */
+    if (f->commands.state == LINK_UP && f->state == FLEET_IN && f->report_due && f->anchored &&
+        !f->reports)
+        fleet_report(f);
+    fleet_proofs_tick(f);
+    fleet_check(f);
+    if (fleet_proofs_wait(f))
+        tick = TIMER_TICK_MS;
+    timer_set(&f->env.loop->wheel, &f->timer, fleet_now(f) + tick);
+}
+
+/* ---- its life ---- */
+
+static void
+fleet_open_link(struct fleet *f, struct link *k, const char *what)
+{
+    k->loop = f->env.loop;
+    k->conf = f->env.conf;
+    k->secure = f->env.secure;
+    k->task = &f->task;
+    k->what = what;
+    link_init(k);
+}
+
+int
+fleet_open(struct fleet **out, const struct fleet_env *env)
+{
+    struct fleet *f = calloc(1, sizeof(*f));
+    const struct conf_fleet *conf = env->conf;
+    uint64_t epoch;
+
+    if (f == NULL)
+        return TERR_NOMEM;
+    f->nodes = calloc(FLEET_NODES_MAX, sizeof(*f->nodes));
+    if (f->nodes == NULL || getrandom(&epoch, sizeof(epoch), 0) != sizeof(epoch)) {
+        free(f->nodes);
+        free(f);
+        return TERR_NOMEM;
+    }
+    f->magic = FLEET_MAGIC;
+    f->env = *env;
+    f->state = FLEET_APART;
+    f->guard_ms = conf->max_blind + conf->max_blind / 8 + 500; /* clocks go unequally */
+    f->mature_ms = TIMER_NEVER;
+    snprintf(f->epoch, sizeof(f->epoch), "%016" PRIx64, epoch);
+    snprintf(f->log_key, FLEET_KEY_MAX, "%s:{%s}:log", conf->key_prefix, conf->name);
+    snprintf(f->nodes_key, FLEET_KEY_MAX, "%s:{%s}:nodes", conf->key_prefix, conf->name);
+    snprintf(
+        f->node_key, FLEET_KEY_MAX, "%s:{%s}:node:%s", conf->key_prefix, conf->name, conf->node);
+    snprintf(f->count_text, sizeof(f->count_text), "%" PRId64, conf->log_entries);
+    list_init(&f->unlogged);
+    list_init(&f->recent);
+    list_init(&f->waits);
+    task_init(&f->task, &env->loop->tasks, fleet_run);
+    timer_init(&f->timer, &f->task);
+    fleet_open_link(f, &f->commands, "commands");
+    fleet_open_link(f, &f->reading, "reading");
+    f->apart_ms = (int64_t)fleet_now(f);
+    fleet_show_lease(f);
+    task_wake(&f->task);
+    *out = f;
+    return 0;
+}
+
+/* A proof need not wait for one that has said that it goes. */
+static void
+fleet_leave(struct fleet *f)
+{
+    struct slice words[3] = {SLICE_LIT("DEL"), slice_str(f->node_key)};
+
+    if (f->commands.state != LINK_UP || f->state != FLEET_IN)
+        return;
+    if (!link_send(&f->commands, TAG_LEAVE, words, 2))
+        return;
+    words[0] = SLICE_LIT("SREM");
+    words[1] = slice_str(f->nodes_key);
+    words[2] = slice_str(f->env.conf->node);
+    link_send(&f->commands, TAG_LEAVE, words, 3);
+}
+
+void
+fleet_close(struct fleet **fp)
+{
+    struct fleet *f;
+
+    OBJ_TAKE(f, fp, FLEET_MAGIC);
+    tassert(list_empty(&f->waits));
+    fleet_leave(f);
+    link_close(&f->commands);
+    link_close(&f->reading);
+    timer_unlink(&f->timer);
+    task_cancel(&f->task);
+    fleet_write_forget(f);
+    free(f->nodes);
+    OBJ_FREE(f);
+}
+
+bool
+fleet_is_up(const struct fleet *f, const char **why)
+{
+    OBJ_CHECK(f, FLEET_MAGIC);
+    *why = f->commands.state != LINK_UP
+               ? (f->commands.why[0] != '\0' ? f->commands.why : "it is being connected to")
+               : f->trouble;
+    return f->commands.state == LINK_UP && f->trouble == NULL;
+}
+
+void
+fleet_status(struct fleet *f, struct fleet_status *out)
+{
+    uint64_t now = fleet_now(f), end = fleet_lease_end(f);
+    const char *why;
+
+    OBJ_CHECK(f, FLEET_MAGIC);
+    fleet_is_up(f, &why);
+    *out = (struct fleet_status){.state = f->state != FLEET_IN ? "apart"
+                                          : f->trusts          ? "in step"
+                                                               : "blind",
+        .engine = f->commands.at,
+        .why = why != NULL ? why : f->reading.why,
+        .trusts = f->trusts,
+        .trusts_ms = f->trusts && end > now ? (int64_t)(end - now) : 0,
+        .position = f->position,
+        .last = f->last,
+        .queued = atomic_load(&f->nqueued),
+        .nnodes = f->nnodes,
+        .proofs_in_ms = f->mature_ms == TIMER_NEVER ? f->guard_ms
+                        : f->mature_ms > now        ? (int64_t)(f->mature_ms - now)
+                                                    : 0};
+}
+
+bool
+fleet_node_status(struct fleet *f, unsigned n, struct fleet_node_status *out)
+{
+    const struct fleet_node *node = &f->nodes[n];
+
+    OBJ_CHECK(f, FLEET_MAGIC);
+    if (n >= f->nnodes)
+        return false;
+    *out = (struct fleet_node_status){.name = node->name,
+        .lives = node->lives,
+        .is_self = strcmp(node->name, f->env.conf->node) == 0,
+        .in_step = node->in_step,
+        .position = node->position,
+        .seen_ago_ms = (int64_t)(fleet_now(f) - node->changed_ms)};
+    return true;
+}

@@ -1,0 +1,110 @@
+/* fleet.h -- several tarnd that share invalidations by a stream of an engine (Redis or Valkey).
+ *
+ *   node      one tarnd of the fleet; its name is its own in it
+ *   log       the engine's stream: every invalidation of every node, in one order
+ *   position  the place in the log up to which a node has applied it
+ *   proof     of an invalidation: every living node's position is behind it
+ *   lease     for how long a node may trust what it has stored: `max_blind` from when it last told the engine its position.
+ *             The engine forgets the node somewhat later, so one that it does not know trusts nothing (Gray and
+ *             Cheriton, Leases, 1989)
+ *
+ * A node applies its own invalidations at once, and again where they stand in the log: what it took from another node
+ * between may be older.
+ *
+ * Threads: the management loop's, but fleet_append(), which any thread may call.
+ */
+#ifndef TARN_FLEET_H
+#define TARN_FLEET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/list.h"
+#include "daemon/base/span.h"
+#include "daemon/fleet/fleet_id.h"
+
+struct cache;
+struct conf_fleet;
+struct counters;
+struct fleet;
+struct invalidation;
+struct loop;
+struct secure_client;
+struct task;
+
+/* Borrowed until fleet_close(). */
+struct fleet_env {
+    struct loop *loop;
+    const struct conf_fleet *conf;
+    struct cache *cache;
+    struct counters *counters;
+    struct secure_client *secure; /* NULL: the engine is spoken to plainly */
+};
+
+/* Before there are workers: nothing stored is trusted until the engine is there.  0 or TERR_NOMEM. */
+int fleet_open(struct fleet **out, const struct fleet_env *env);
+/* The workers have been joined.  The engine is told as far as it is there: others wait for this node no longer. */
+void fleet_close(struct fleet **fp);
+
+/* Of a record that this node has applied: copied, and into the log as soon as the engine takes it.  Its ticket, or 0:
+ * there is no room for it, which is counted and said. */
+uint64_t fleet_append(struct fleet *f, const struct invalidation *inv);
+
+/* Can the log take an invalidation now?  If not, *why. */
+bool fleet_is_up(const struct fleet *f, const char **why);
+
+enum fleet_outcome {
+    FLEET_WAITS,
+    FLEET_LOGGED,   /* it has its place in the log; more was not asked for */
+    FLEET_PROVEN,   /* every living node has applied it */
+    FLEET_UNPROVEN, /* not in that time: who has not, and `why` */
+    FLEET_LOST,     /* it did not get into the log in that time */
+};
+
+/* What became of one node, for one ticket. */
+struct fleet_seen {
+    char name[65];
+    bool lives; /* the engine knows it */
+    bool applied;
+    uint64_t after_us; /* since the ticket was made; with `applied` */
+};
+
+/* Memory of the caller's. */
+struct fleet_wait {
+    struct list link;
+    struct task *task; /* woken when the outcome is known */
+    uint64_t ticket;
+    bool all; /* a proof is asked for */
+    uint64_t began_us, deadline_ms;
+    enum fleet_outcome outcome;
+    struct fleet_id id;      /* LOGGED and behind that */
+    const char *why;         /* UNPROVEN, LOST: a static text */
+    struct fleet_seen *seen; /* owned by the fleet until fleet_wait_end() */
+    unsigned nseen;
+};
+
+/* ticket and all, task and deadline_ms are set.  fleet_wait_end() must follow. */
+void fleet_wait_start(struct fleet *f, struct fleet_wait *w);
+void fleet_wait_end(struct fleet *f, struct fleet_wait *w);
+
+/* How it is, for operators.  Texts are borrowed until the loop's turn ends. */
+struct fleet_node_status {
+    const char *name;
+    bool lives, is_self, in_step; /* in_step: it follows the engine that we do */
+    struct fleet_id position;
+    int64_t seen_ago_ms;
+};
+struct fleet_status {
+    const char *state;        /* "in step", "blind", "apart" */
+    const char *engine, *why; /* where it is; what is wrong, or "" */
+    bool trusts;
+    int64_t trusts_ms; /* for how much longer */
+    struct fleet_id position, last;
+    unsigned queued; /* invalidations that are not in the log yet */
+    unsigned nnodes;
+    int64_t proofs_in_ms; /* above 0: the engine is too young for proofs for so long */
+};
+void fleet_status(struct fleet *f, struct fleet_status *out);
+bool fleet_node_status(struct fleet *f, unsigned n, struct fleet_node_status *out);
+
+#endif

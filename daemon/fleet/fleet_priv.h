@@ -1,0 +1,179 @@
+/* fleet_priv.h -- what the files of fleet/ share. */
+#ifndef TARN_FLEET_PRIV_H
+#define TARN_FLEET_PRIV_H
+
+#include <stdatomic.h>
+
+#include "conf/conf.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "daemon/fleet/engine_conn.h"
+#include "daemon/fleet/fleet.h"
+#include "daemon/fleet/link.h"
+#include "daemon/shm/counters.h"
+
+enum {
+    FLEET_NODES_MAX = 1024,
+    FLEET_NAME_MAX = 64,
+    FLEET_KEY_MAX = 256,        /* of the engine's, with its NUL */
+    FLEET_QUEUED_MAX = 100000,  /* invalidations that are not in the log yet */
+    FLEET_READ_BATCH = 512,     /* entries of the log in one reply */
+    FLEET_READ_BLOCK_MS = 1000, /* how long the engine waits for one, at most */
+    FLEET_POLL_MS = 1000,       /* between looks at the nodes, while no proof is waited for */
+    FLEET_TRIM_MS = 10000,
+    FLEET_CLAIM_AGAIN_MS = 1000,
+};
+
+/* Where the node stands. */
+enum fleet_state {
+    FLEET_APART,    /* the engine does not know it, or not as this process */
+    FLEET_CLAIMING, /* it asks for its name */
+    FLEET_ENTERING, /* it writes its first entry, from which on it reads */
+    FLEET_IN,       /* it has a position */
+};
+
+/* Commands, by what becomes of their reply. */
+enum fleet_tag {
+    TAG_TIME,   /* the engine's clock */
+    TAG_SEE,    /* since when this engine is known: written, unless it is */
+    TAG_SEEN,   /* and read */
+    TAG_ANCHOR, /* is our place in the log still there? */
+    TAG_MEMBER, /* our name among all */
+    TAG_CLAIM,  /* our key, if it is free */
+    TAG_OWNER,  /* which process has it */
+    TAG_HELLO,  /* our first entry, or one that keeps the log from being older than our place */
+    TAG_REPORT, /* our position */
+    TAG_ADD,    /* an invalidation */
+    TAG_TRIM,
+    TAG_NODES,  /* all names */
+    TAG_ALIVE,  /* is the engine's own key there? */
+    TAG_VALUES, /* what the nodes have reported */
+    TAG_READ,   /* entries behind our place */
+    TAG_OLDEST, /* the log's first entry */
+    TAG_LEAVE,
+};
+
+/* One invalidation of this node on its way into the log: the command, as it is sent. */
+struct fleet_entry {
+    struct list link;
+    struct post post;
+    struct fleet *fleet;
+    uint64_t ticket, made_us;
+    bool sent;          /* on this connection */
+    struct fleet_id id; /* once it is in the log */
+    unsigned nwords;
+    struct slice words[]; /* behind them the text */
+};
+
+/* Another node, or this one, as the engine has it. */
+struct fleet_node {
+    char name[FLEET_NAME_MAX + 1];
+    bool lives, in_step;
+    struct fleet_id position;
+    uint64_t changed_ms; /* when its position was last seen to be another */
+};
+
+#define FLEET_MAGIC OBJ_TAG('f', 'l', 'e', 't')
+struct fleet {
+    uint32_t magic;
+    enum fleet_state state;
+    struct fleet_env env;
+    char epoch[17]; /* of this process: another one with our name is another node */
+    struct task task;
+    struct timer timer;
+    struct link commands, reading;
+    bool commands_were_up, reading_was_up;
+    bool joined;     /* once at least: something may be stored */
+    bool complained; /* of another node with our name, or of its being unknown */
+    char log_key[FLEET_KEY_MAX], nodes_key[FLEET_KEY_MAX], node_key[FLEET_KEY_MAX];
+    char engine_key[FLEET_KEY_MAX + LINK_INCARNATION_MAX];
+    char count_text[24]; /* log_entries */
+    const char *trouble; /* why it is not IN although the engine is there; a static text or NULL */
+
+    /* The lease. */
+    uint64_t report_sent_ms; /* of the report under way */
+    uint64_t reported_ms;    /* when the last one was sent that the engine has taken */
+    uint64_t read_ms;        /* when the last reading was sent that left nothing unread */
+    uint64_t read_sent_ms;
+    bool reports, report_due, trusts, distrust_due;
+    bool shown;        /* that it trusts, as the counter has it */
+    int64_t apart_ms;  /* since when it does not */
+    uint64_t claim_ms; /* not before */
+    int64_t guard_ms;  /* how long the engine knows a node that is silent */
+
+    /* Reading. */
+    struct fleet_id position; /* everything up to there has been applied */
+    struct fleet_id read_to;  /* of the reading under way */
+    bool reads, read_all;
+    bool anchored; /* its place is known to be in the log of this engine */
+
+    /* The engine's time. */
+    int64_t engine_ahead_ms; /* of our monotonic clock */
+    bool engine_timed;
+    uint64_t mature_ms; /* from when on proofs are given */
+    bool seen_asked;
+
+    /* Writing. */
+    _Atomic uint64_t tickets;
+    _Atomic unsigned nqueued;
+    struct list unlogged; /* of fleet_entry, in their order */
+    struct list recent;   /* in the log, for as long as another engine may lack them */
+    uint64_t trimmed_ms, hello_ms;
+
+    /* Proofs. */
+    struct list waits;
+    struct fleet_node *nodes; /* FLEET_NODES_MAX */
+    unsigned nnodes;
+    bool polls, polled_alive;
+    bool too_many; /* names, for `nodes` */
+    unsigned quick;
+    uint64_t polled_ms;
+    struct fleet_id last; /* the newest position that any node has */
+};
+
+static inline uint64_t
+fleet_now(const struct fleet *f)
+{
+    return f->env.loop->clock.mono_ms;
+}
+
+/* fleet.c */
+/* Milliseconds since the epoch by the engine's clock; 0: it is not known. */
+uint64_t fleet_engine_ms(const struct fleet *f);
+void fleet_send_hello(struct fleet *f);
+/* What is stored may be what others have purged.  Soon, if it cannot be done now. */
+void fleet_distrust(struct fleet *f, const char *why);
+
+/* The engine's own key has gone: it was emptied. */
+void fleet_engine_is_new(struct fleet *f);
+/* Its place is lost: it begins anew. */
+void fleet_rejoin(struct fleet *f);
+void fleet_show_lease(struct fleet *f);
+
+/* fleet_read.c: the log, as it is read and applied. */
+void fleet_read(struct fleet *f);
+void fleet_take_read(struct fleet *f, const struct engine_reply *r);
+void fleet_take_oldest(struct fleet *f, const struct engine_reply *r);
+
+/* fleet_write.c: invalidations of this node. */
+void fleet_write(struct fleet *f);
+void fleet_take_added(struct fleet *f, const struct engine_reply *r);
+void fleet_write_again(struct fleet *f);  /* the connection is another one */
+void fleet_write_recent(struct fleet *f); /* the log may have lost them */
+void fleet_write_tidy(struct fleet *f);
+void fleet_write_forget(struct fleet *f); /* at the end */
+
+/* fleet_proof.c */
+void fleet_poll(struct fleet *f);
+void fleet_take_nodes(struct fleet *f, const struct engine_reply *r);
+void fleet_take_values(struct fleet *f, const struct engine_reply *r);
+void fleet_note_logged(struct fleet *f, const struct fleet_entry *e);
+/* Those that have waited long enough. */
+void fleet_proofs_tick(struct fleet *f);
+bool fleet_proofs_wait(const struct fleet *f);
+/* "EPOCH INCARNATION ID" */
+bool fleet_value_parse(
+    struct slice text, struct slice *epoch, struct slice *incarnation, struct fleet_id *position);
+
+#endif

@@ -1,0 +1,291 @@
+/* fleet_proof.c -- has every living node applied it?
+ *
+ * All names, then what each has reported: a node that comes between the two reads from behind what is asked for, as its
+ * first entry is younger. */
+#include "daemon/cache/invalidation.h"
+#include "daemon/fleet/fleet_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PROOF_QUICK = 6, /* looks without a pause, then one at each tick of the wheel */
+};
+
+bool
+fleet_value_parse(
+    struct slice text, struct slice *epoch, struct slice *incarnation, struct fleet_id *position)
+{
+    const char *one = text.len > 0 ? memchr(text.ptr, ' ', text.len) : NULL, *two;
+    size_t rest;
+
+    if (one == NULL)
+        return false;
+    rest = text.len - (size_t)(one + 1 - text.ptr);
+    two = memchr(one + 1, ' ', rest);
+    if (two == NULL)
+        return false;
+    *epoch = slice_of(text.ptr, (size_t)(one - text.ptr));
+    *incarnation = slice_of(one + 1, (size_t)(two - one - 1));
+    return fleet_id_parse(slice_of(two + 1, text.len - (size_t)(two + 1 - text.ptr)), position);
+}
+
+bool
+fleet_proofs_wait(const struct fleet *f)
+{
+    return !list_empty(&f->waits);
+}
+
+/* ---- the waiting ---- */
+
+static void
+wait_end(struct fleet_wait *w, enum fleet_outcome outcome, const char *why)
+{
+    tassert(w->outcome == FLEET_WAITS && outcome != FLEET_WAITS);
+    w->outcome = outcome;
+    w->why = why;
+    list_del(&w->link);
+    list_init(&w->link);
+    task_wake(w->task);
+}
+
+void
+fleet_wait_start(struct fleet *f, struct fleet_wait *w)
+{
+    OBJ_CHECK(f, FLEET_MAGIC);
+    tassert(w->task != NULL && w->ticket > 0);
+    w->outcome = FLEET_WAITS;
+    w->began_us = f->env.loop->clock.mono_us;
+    w->id = (struct fleet_id){0, 0};
+    w->why = NULL;
+    w->seen = NULL;
+    w->nseen = 0;
+    list_add_tail(&f->waits, &w->link);
+    f->quick = 0;
+    task_wake(&f->task);
+}
+
+void
+fleet_wait_end(struct fleet *f, struct fleet_wait *w)
+{
+    OBJ_CHECK(f, FLEET_MAGIC);
+    list_del(&w->link); /* of one that is over: its own */
+    free(w->seen);
+    w->seen = NULL;
+}
+
+/* Posts land in order, and a wait begins after its entry was made: but that may still be on its way. */
+void
+fleet_note_logged(struct fleet *f, const struct fleet_entry *e)
+{
+    struct list *next;
+
+    for (struct list *l = f->waits.next; l != &f->waits; l = next) {
+        struct fleet_wait *w = container_of(l, struct fleet_wait, link);
+
+        next = l->next;
+        if (w->ticket != e->ticket)
+            continue;
+        w->id = e->id;
+        if (!w->all)
+            wait_end(w, FLEET_LOGGED, NULL);
+    }
+    f->quick = 0;
+}
+
+void
+fleet_proofs_tick(struct fleet *f)
+{
+    struct list *next;
+
+    for (struct list *l = f->waits.next; l != &f->waits; l = next) {
+        struct fleet_wait *w = container_of(l, struct fleet_wait, link);
+
+        next = l->next;
+        if (fleet_now(f) < w->deadline_ms)
+            continue;
+        if (fleet_id_is_none(w->id))
+            wait_end(w, FLEET_LOST, "the engine has not confirmed it");
+        else if (fleet_now(f) < f->mature_ms)
+            wait_end(w, FLEET_UNPROVEN,
+                "the engine is new, or has lost what it had: a node that it does not know yet may "
+                "serve what it has stored, until max_blind has passed");
+        else
+            wait_end(w, FLEET_UNPROVEN, "not every node has applied it in that time");
+    }
+}
+
+/* ---- the looks ---- */
+
+void
+fleet_poll(struct fleet *f)
+{
+    struct slice words[] = {SLICE_LIT("GET"), slice_str(f->engine_key)};
+
+    if (f->polls || f->state != FLEET_IN)
+        return;
+    if (list_empty(&f->waits)
+            ? fleet_now(f) < f->polled_ms + FLEET_POLL_MS
+            : f->quick > PROOF_QUICK && fleet_now(f) < f->polled_ms + TIMER_TICK_MS)
+        return;
+    f->polled_ms = fleet_now(f);
+    f->quick++;
+    f->polled_alive = false;
+    if (!link_send(&f->commands, TAG_ALIVE, words, 2))
+        return;
+    words[0] = SLICE_LIT("SMEMBERS");
+    words[1] = slice_str(f->nodes_key);
+    f->polls = link_send(&f->commands, TAG_NODES, words, 2);
+}
+
+static struct fleet_node *
+nodes_find(struct fleet *f, struct slice name)
+{
+    for (unsigned i = 0; i < f->nnodes; i++)
+        if (slice_eq(slice_str(f->nodes[i].name), name))
+            return &f->nodes[i];
+    return NULL;
+}
+
+static int
+nodes_compare(const void *a, const void *b)
+{
+    const struct fleet_node *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+/* The names, of which each keeps what was known of it; then what they have reported is asked for. */
+void
+fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
+{
+    unsigned n = engine_reply_count(r), nwords = 1;
+    struct fleet_node *old = f->nodes, *new = calloc(FLEET_NODES_MAX, sizeof(*new));
+    struct slice *words = malloc((1 + (size_t)FLEET_NODES_MAX) * sizeof(*words));
+    char *keys = malloc((size_t)FLEET_NODES_MAX * FLEET_KEY_MAX);
+    unsigned nnew = 0;
+
+    f->polls = false;
+    if (new == NULL || words == NULL || keys == NULL) {
+        free(new);
+        free(words);
+        free(keys);
+        return;
+    }
+    for (unsigned i = 0; i < n && nnew < FLEET_NODES_MAX; i++) {
+        struct slice name = engine_reply_text(engine_reply_at(r, i));
+        const struct fleet_node *was = nodes_find(f, name);
+
+        if (name.len == 0 || name.len > FLEET_NAME_MAX)
+            continue;
+        if (was != NULL)
+            new[nnew] = *was;
+        memcpy(new[nnew].name, name.ptr, name.len);
+        new[nnew++].name[name.len] = '\0';
+    }
+    qsort(new, nnew, sizeof(*new), nodes_compare);
+    f->nodes = new;
+    f->nnodes = nnew;
+    f->too_many = n > FLEET_NODES_MAX;
+    free(old);
+    words[0] = SLICE_LIT("MGET");
+    for (unsigned i = 0; i < nnew; i++) {
+        char *key = keys + (size_t)i * FLEET_KEY_MAX;
+
+        snprintf(key, FLEET_KEY_MAX, "%s:{%s}:node:%s", f->env.conf->key_prefix, f->env.conf->name,
+            new[i].name);
+        words[nwords++] = slice_str(key);
+    }
+    if (nwords > 1)
+        f->polls = link_send(&f->commands, TAG_VALUES, words, nwords);
+    free(words);
+    free(keys);
+}
+
+static void
+nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_reply *r)
+{
+    struct slice epoch, incarnation;
+    struct fleet_id position = {0, 0};
+
+    node->lives = engine_reply_type(r) == ENGINE_STRING;
+    node->in_step = node->lives &&
+                    fleet_value_parse(engine_reply_text(r), &epoch, &incarnation, &position) &&
+                    slice_eq(incarnation, slice_str(f->commands.incarnation));
+    if (node->lives && fleet_id_compare(position, node->position) != 0) {
+        node->position = position;
+        node->changed_ms = fleet_now(f);
+    }
+    if (node->in_step && fleet_id_compare(position, f->last) > 0)
+        f->last = position;
+}
+
+/* One that is not known is none that trusts what it has. */
+static bool
+node_has(const struct fleet_node *node, struct fleet_id id)
+{
+    return node->in_step && fleet_id_compare(node->position, id) >= 0;
+}
+
+/* What each has done so far; the times are those of the first look that saw it. */
+static void
+wait_note_nodes(struct fleet *f, struct fleet_wait *w)
+{
+    struct fleet_seen *seen = calloc(f->nnodes, sizeof(*seen));
+
+    if (seen == NULL)
+        return;
+    for (unsigned i = 0; i < f->nnodes; i++) {
+        const struct fleet_node *node = &f->nodes[i];
+
+        memcpy(seen[i].name, node->name, sizeof(seen[i].name));
+        seen[i].lives = node->lives;
+        seen[i].applied = node_has(node, w->id);
+        seen[i].after_us = f->env.loop->clock.mono_us - w->began_us;
+        for (unsigned j = 0; j < w->nseen; j++)
+            if (strcmp(w->seen[j].name, node->name) == 0 && w->seen[j].applied && seen[i].applied)
+                seen[i].after_us = w->seen[j].after_us;
+    }
+    free(w->seen);
+    w->seen = seen;
+    w->nseen = f->nnodes;
+}
+
+static bool
+wait_is_proven(const struct fleet *f, const struct fleet_wait *w)
+{
+    for (unsigned i = 0; i < f->nnodes; i++)
+        if (f->nodes[i].lives && !node_has(&f->nodes[i], w->id))
+            return false;
+    return f->polled_alive && fleet_now(f) >= f->mature_ms && f->nnodes > 0 && !f->too_many;
+}
+
+void
+fleet_take_values(struct fleet *f, const struct engine_reply *r)
+{
+    unsigned n = engine_reply_count(r);
+    struct list *next;
+
+    f->polls = false;
+    if (n != f->nnodes)
+        return;
+    for (unsigned i = 0; i < n; i++)
+        nodes_take_value(f, &f->nodes[i], engine_reply_at(r, i));
+    if (!f->polled_alive) {
+        fleet_engine_is_new(f);
+        return;
+    }
+    for (struct list *l = f->waits.next; l != &f->waits; l = next) {
+        struct fleet_wait *w = container_of(l, struct fleet_wait, link);
+
+        next = l->next;
+        if (fleet_id_is_none(w->id))
+            continue;
+        wait_note_nodes(f, w);
+        if (wait_is_proven(f, w))
+            wait_end(w, FLEET_PROVEN, NULL);
+    }
+    if (fleet_proofs_wait(f))
+        task_wake(&f->task);
+}

@@ -1,0 +1,152 @@
+/* fleet_read.c -- the log, as it is read and applied.
+ *
+ * Each reading is followed by a look at the log's first entry: if that is not behind our place, nothing between was
+ * trimmed, and the place moves. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/cache/invalidation.h"
+#include "daemon/cache/invalidation_pairs.h"
+#include "daemon/fleet/fleet_priv.h"
+#include "daemon/log/elog.h"
+
+void
+fleet_read(struct fleet *f)
+{
+    char id[FLEET_ID_TEXT_MAX], count[16], block[24];
+    struct slice words[] = {SLICE_LIT("XREAD"), SLICE_LIT("COUNT"), slice_of(count, 0),
+        SLICE_LIT("BLOCK"), slice_of(block, 0), SLICE_LIT("STREAMS"), slice_str(f->log_key),
+        fleet_id_text(f->position, id)};
+    struct slice oldest[] = {SLICE_LIT("XRANGE"), slice_str(f->log_key), SLICE_LIT("-"),
+        SLICE_LIT("+"), SLICE_LIT("COUNT"), SLICE_LIT("1")};
+
+    snprintf(count, sizeof(count), "%d", FLEET_READ_BATCH);
+    /* The lease is told of each reading: several must fit into it. */
+    snprintf(block, sizeof(block), "%" PRId64,
+        f->env.conf->max_blind / 4 < FLEET_READ_BLOCK_MS ? f->env.conf->max_blind / 4
+                                                         : FLEET_READ_BLOCK_MS);
+    words[2] = slice_str(count);
+    words[4] = slice_str(block);
+    f->read_sent_ms = fleet_now(f);
+    f->read_to = f->position;
+    f->reads = link_send(&f->reading, TAG_READ, words, ARRAY_LEN(words)) &&
+               link_send(&f->reading, TAG_OLDEST, oldest, ARRAY_LEN(oldest));
+}
+
+/* ---- one entry ---- */
+
+static struct slice
+read_value(const struct pair *pairs, unsigned n, const char *name)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (slice_eq(pairs[i].name, slice_str(name)))
+            return pairs[i].value;
+    return slice_of("", 0);
+}
+
+/* What cannot be done as it stands there is done by the one thing that is never too little. */
+static void
+read_apply(struct fleet *f, struct slice id, const struct pair *pairs, unsigned n)
+{
+    struct invalidation_room room;
+    struct invalidation inv;
+    struct invalidation_result result = {.wait = NULL};
+    struct slice node = read_value(pairs, n, "node");
+    char why[256] = "", text[400];
+    int err;
+
+    if (slice_eq(read_value(pairs, n, "kind"), SLICE_LIT("hello")))
+        return;
+    err = invalidation_from_pairs(pairs, n, &room, &inv, (struct span){why, sizeof(why)});
+    if (err == 0)
+        err = invalidation_apply(f->env.cache, &inv, &f->env.loop->clock, &result);
+    if (err == 0) {
+        counter_add_shared(f->env.counters, COUNTER_fleet_applied, 1);
+        return;
+    }
+    counter_add_shared(f->env.counters, COUNTER_fleet_unknown, 1);
+    snprintf(text, sizeof(text), "entry %.*s of node '%.*s' cannot be applied (%s)", (int)id.len,
+        id.ptr, (int)(node.len < FLEET_NAME_MAX ? node.len : FLEET_NAME_MAX), node.ptr,
+        why[0] != '\0'          ? why
+        : result.why[0] != '\0' ? result.why
+                                : terr_text(err));
+    fleet_distrust(f, text);
+}
+
+/* [id, [name, value, ...]] */
+static void
+read_entry(struct fleet *f, const struct engine_reply *r)
+{
+    struct pair pairs[INVALIDATION_PAIRS_MAX];
+    const struct engine_reply *fields;
+    struct fleet_id id;
+    unsigned n;
+
+    if (engine_reply_count(r) != 2 ||
+        !fleet_id_parse(engine_reply_text(engine_reply_at(r, 0)), &id))
+        return;
+    fields = engine_reply_at(r, 1);
+    n = engine_reply_count(fields) / 2;
+    f->read_to = id;
+    if (n > INVALIDATION_PAIRS_MAX) {
+        counter_add_shared(f->env.counters, COUNTER_fleet_unknown, 1);
+        fleet_distrust(f, "an entry of the log has too many fields");
+        return;
+    }
+    for (unsigned i = 0; i < n; i++)
+        pairs[i] = (struct pair){engine_reply_text(engine_reply_at(fields, 2 * i)),
+            engine_reply_text(engine_reply_at(fields, 2 * i + 1))};
+    read_apply(f, engine_reply_text(engine_reply_at(r, 0)), pairs, n);
+}
+
+/* [[key, [entry, ...]]], or nothing: none has come meanwhile. */
+void
+fleet_take_read(struct fleet *f, const struct engine_reply *r)
+{
+    const struct engine_reply *entries;
+    unsigned n = 0;
+
+    if (f->state != FLEET_IN)
+        return;
+    if (engine_reply_count(r) == 1 && engine_reply_count(engine_reply_at(r, 0)) == 2) {
+        entries = engine_reply_at(engine_reply_at(r, 0), 1);
+        n = engine_reply_count(entries);
+        for (unsigned i = 0; i < n; i++)
+            read_entry(f, engine_reply_at(entries, i));
+    }
+    f->read_all = n < FLEET_READ_BATCH;
+}
+
+/* [entry], or nothing: the log is empty. */
+void
+fleet_take_oldest(struct fleet *f, const struct engine_reply *r)
+{
+    struct fleet_id oldest = {UINT64_MAX, UINT64_MAX};
+    const struct engine_reply *first;
+
+    f->reads = false;
+    if (f->state != FLEET_IN)
+        return;
+    if (engine_reply_count(r) == 1) {
+        first = engine_reply_at(r, 0);
+        if (engine_reply_count(first) == 2)
+            fleet_id_parse(engine_reply_text(engine_reply_at(first, 0)), &oldest);
+    }
+    if (fleet_id_compare(oldest, f->position) > 0) {
+        counter_add_shared(f->env.counters, COUNTER_fleet_gaps, 1);
+        fleet_distrust(f, "the log was trimmed behind the place of this node");
+        if (fleet_id_compare(f->read_to, oldest) < 0) { /* there is no place to go on from */
+            fleet_rejoin(f);
+            return;
+        }
+    }
+    if (f->read_all) {
+        f->read_ms = f->read_sent_ms;
+        fleet_show_lease(f);
+    }
+    if (fleet_id_compare(f->read_to, f->position) == 0)
+        return;
+    f->position = f->read_to;
+    f->report_due = true;
+}

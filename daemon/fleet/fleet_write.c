@@ -1,0 +1,221 @@
+/* fleet_write.c -- invalidations of this node, into the log.
+ *
+ * One that has been sent counts as written when the engine has said where it stands.  A connection that ends before has
+ * perhaps written it: it is sent again, and twice is as good as once. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cache/invalidation.h"
+#include "daemon/cache/invalidation_pairs.h"
+#include "daemon/fleet/fleet_priv.h"
+#include "daemon/log/elog.h"
+
+enum {
+    WRITE_WINDOW = 1024, /* sent and not confirmed */
+    RECENT_MAX = 20000,  /* kept for an engine that may have lost them */
+};
+
+/* ---- one entry ---- */
+
+static struct slice
+entry_copy(char **to, struct slice text)
+{
+    char *at = *to;
+
+    if (text.len > 0)
+        memcpy(at, text.ptr, text.len);
+    *to += text.len;
+    return slice_of(at, text.len);
+}
+
+/* What the texts of an URL's fields take, and the numbers. */
+static size_t
+entry_room(const struct invalidation *inv)
+{
+    size_t room = INVALIDATION_NUMBERS_MAX;
+
+    for (unsigned i = 0; i < inv->nfields; i++)
+        room += inv->fields[i].name.len + inv->fields[i].value.len + 4;
+    return room;
+}
+
+/* The command: XADD, its bounds, and the record's names and values.  NULL: no memory. */
+static struct fleet_entry *
+entry_of_pairs(struct fleet *f, const struct pairs *pairs)
+{
+    const struct slice front[] = {SLICE_LIT("XADD"), slice_str(f->log_key), SLICE_LIT("MAXLEN"),
+        SLICE_LIT("~"), slice_str(f->count_text), SLICE_LIT("*"), SLICE_LIT("node"),
+        slice_str(f->env.conf->node)};
+    const unsigned nfront = ARRAY_LEN(front);
+    struct fleet_entry *e;
+    size_t bytes = 0;
+    char *at;
+
+    for (unsigned i = 0; i < nfront; i++)
+        bytes += front[i].len;
+    for (unsigned i = 0; i < pairs->n; i++)
+        bytes += pairs->list[i].name.len + pairs->list[i].value.len;
+    e = malloc(sizeof(*e) + (nfront + 2 * (size_t)pairs->n) * sizeof(struct slice) + bytes);
+    if (e == NULL)
+        return NULL;
+    memset(e, 0, sizeof(*e));
+    e->fleet = f;
+    e->nwords = nfront + 2 * pairs->n;
+    at = (char *)&e->words[e->nwords];
+    for (unsigned i = 0; i < nfront; i++)
+        e->words[i] = entry_copy(&at, front[i]);
+    for (unsigned i = 0; i < pairs->n; i++) {
+        e->words[nfront + 2 * i] = entry_copy(&at, pairs->list[i].name);
+        e->words[nfront + 2 * i + 1] = entry_copy(&at, pairs->list[i].value);
+    }
+    return e;
+}
+
+/* NULL: no memory, or no other node could read it. */
+static struct fleet_entry *
+entry_new(struct fleet *f, const struct invalidation *inv)
+{
+    struct pair list[INVALIDATION_PAIRS_MAX];
+    size_t room = entry_room(inv);
+    struct pairs pairs = {.list = list, .max = ARRAY_LEN(list), .room = {malloc(room), room}};
+    struct fleet_entry *e = NULL;
+
+    if (pairs.room.ptr != NULL && invalidation_to_pairs(inv, &pairs) == 0)
+        e = entry_of_pairs(f, &pairs);
+    free(pairs.room.ptr);
+    return e;
+}
+
+static void
+entry_free(struct fleet_entry *e)
+{
+    list_del(&e->link);
+    free(e);
+}
+
+/* On the management loop. */
+static void
+entry_land(struct post *p)
+{
+    struct fleet_entry *e = container_of(p, struct fleet_entry, post);
+    struct fleet *f = e->fleet;
+
+    OBJ_CHECK(f, FLEET_MAGIC);
+    e->made_us = f->env.loop->clock.mono_us;
+    list_add_tail(&f->unlogged, &e->link);
+    task_wake(&f->task);
+}
+
+uint64_t
+fleet_append(struct fleet *f, const struct invalidation *inv)
+{
+    struct fleet_entry *e = NULL;
+    uint64_t ticket;
+
+    OBJ_CHECK(f, FLEET_MAGIC);
+    if (atomic_fetch_add(&f->nqueued, 1) < FLEET_QUEUED_MAX)
+        e = entry_new(f, inv);
+    if (e == NULL) {
+        atomic_fetch_sub(&f->nqueued, 1);
+        counter_add_shared(f->env.counters, COUNTER_fleet_lost, 1);
+        elog(ELOG_ERROR, "fleet: an invalidation is lost for the other nodes: there is no room for "
+                         "it while the engine is away");
+        return 0;
+    }
+    ticket = atomic_fetch_add(&f->tickets, 1) + 1;
+    e->ticket = ticket;
+    e->post.land = entry_land;
+    inbox_send(&f->env.loop->inbox, &e->post);
+    return ticket;
+}
+
+/* ---- sending ---- */
+
+/* The first ones, as many as may be under way; those that are stand in front. */
+void
+fleet_write(struct fleet *f)
+{
+    unsigned n = 0;
+
+    for (struct list *l = f->unlogged.next; l != &f->unlogged && n < WRITE_WINDOW; l = l->next) {
+        struct fleet_entry *e = container_of(l, struct fleet_entry, link);
+
+        n++;
+        if (e->sent)
+            continue;
+        if (!link_send(&f->commands, TAG_ADD, e->words, e->nwords))
+            return;
+        e->sent = true;
+    }
+}
+
+void
+fleet_write_again(struct fleet *f)
+{
+    for (struct list *l = f->unlogged.next; l != &f->unlogged; l = l->next)
+        container_of(l, struct fleet_entry, link)->sent = false;
+}
+
+static void
+recent_forget_old(struct fleet *f)
+{
+    uint64_t now = fleet_engine_ms(f), age = (uint64_t)f->guard_ms;
+    unsigned n = 0;
+
+    for (struct list *l = f->recent.next; l != &f->recent; l = l->next)
+        n++;
+    while (!list_empty(&f->recent)) {
+        struct fleet_entry *e = container_of(f->recent.next, struct fleet_entry, link);
+
+        if (n <= RECENT_MAX && e->id.ms + age > now)
+            break;
+        entry_free(e);
+        n--;
+    }
+}
+
+void
+fleet_take_added(struct fleet *f, const struct engine_reply *r)
+{
+    struct fleet_entry *e = container_of(f->unlogged.next, struct fleet_entry, link);
+    bool good;
+
+    tassert(!list_empty(&f->unlogged) && e->sent); /* replies come in the order of the commands */
+    good = fleet_id_parse(engine_reply_text(r), &e->id);
+    tassert(good || engine_reply_type(r) != ENGINE_STRING);
+    list_del(&e->link);
+    list_add_tail(&f->recent, &e->link);
+    atomic_fetch_sub(&f->nqueued, 1);
+    counter_add_shared(f->env.counters, COUNTER_fleet_sent, 1);
+    fleet_note_logged(f, e);
+    task_wake(&f->task);
+}
+
+/* An engine that was promoted may lack the last ones that the one before had confirmed. */
+void
+fleet_write_recent(struct fleet *f)
+{
+    while (!list_empty(&f->recent)) {
+        struct fleet_entry *e = container_of(f->recent.prev, struct fleet_entry, link);
+
+        list_del(&e->link);
+        e->sent = false;
+        list_add_head(&f->unlogged, &e->link);
+        atomic_fetch_add(&f->nqueued, 1);
+    }
+}
+
+void
+fleet_write_tidy(struct fleet *f)
+{
+    recent_forget_old(f);
+}
+
+void
+fleet_write_forget(struct fleet *f)
+{
+    while (!list_empty(&f->unlogged))
+        entry_free(container_of(f->unlogged.next, struct fleet_entry, link));
+    while (!list_empty(&f->recent))
+        entry_free(container_of(f->recent.next, struct fleet_entry, link));
+}
