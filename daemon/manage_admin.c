@@ -259,6 +259,7 @@ manage_admin_open(struct manage *m)
         .registry = env->registry,
         .policies = env->policies,
         .tables = env->tables,
+        .fleet = m->fleet,
         .nworkers = env->nworkers,
         .shm_dir = env->shm_dir,
         .logs = env->logs,

@@ -22,6 +22,7 @@ struct backend_names_view;
 struct cache;
 struct conf;
 struct conf_params;
+struct fleet;
 struct counters;
 struct latency;
 struct loop;
@@ -75,6 +76,7 @@ struct admin_env {
     struct registry *registry;
     struct policies *policies;
     struct tables *tables; /* NULL: none */
+    struct fleet *fleet;   /* NULL: none */
     unsigned nworkers;
     const char *address;                    /* our own, as bound */
     const char *shm_dir;                    /* of the log rings and counters; NULL: there is none */

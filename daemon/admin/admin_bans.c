@@ -53,16 +53,15 @@ admin_do_bans(struct admin_call *c)
 static void
 bans_add_text(struct admin_call *c, const char *text)
 {
-    const struct admin_env *env = &c->admin->env;
     const struct invalidation inv = {.kind = INVALIDATION_BAN, .text = slice_str(text)};
     struct invalidation_result done = {.wait = NULL};
     json_t *o;
-    int err = invalidation_make(env->cache, &inv, &env->loop->clock, &done);
+    int err = admin_invalidate(c, &inv, &done);
 
     if (err == 0) {
         o = json_object();
         json_put_text(o, "expression", text);
-        admin_answer(c, 201, o);
+        admin_answer_logged(c, 201, o);
     } else {
         admin_fail(c, err == TERR_SYNTAX ? 400 : 503,
             err == TERR_SYNTAX ? "as in obj.http.x-tag ~ shoes && req.url ~ ^/shop/" : NULL, "%s",
@@ -73,14 +72,14 @@ bans_add_text(struct admin_call *c, const char *text)
 void
 admin_do_ban_add(struct admin_call *c)
 {
-    static const char *const members[] = {"expression", NULL};
+    static const char *const members[] = {"expression", "wait", "timeout_ms", "local", NULL};
     json_t *o = admin_body(c, members);
     const char *text;
 
     if (o == NULL)
         return;
     text = admin_member(c, o, "expression");
-    if (text != NULL)
+    if (text != NULL && admin_fleet_asked(c, o))
         bans_add_text(c, text);
     json_decref(o);
 }

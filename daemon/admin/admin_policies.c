@@ -230,7 +230,6 @@ _Static_assert(
 static void
 policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bool soft)
 {
-    const struct admin_env *env = &c->admin->env;
     struct why_field fields[WHY_FIELDS_MAX];
     struct invalidation_field said[INVALIDATION_FIELDS_MAX];
     struct invalidation inv = {.kind = INVALIDATION_URL, .soft = soft, .fields = said};
@@ -254,7 +253,7 @@ policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bo
     absolute = admin_absolute(c->admin, url);
     if (absolute != NULL) {
         inv.text = slice_str(absolute);
-        err = invalidation_make(env->cache, &inv, &env->loop->clock, &done);
+        err = admin_invalidate(c, &inv, &done);
     }
     if (err != 0) {
         admin_fail(c, err == TERR_SYNTAX ? 400 : 503,
@@ -264,7 +263,7 @@ policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bo
         o = json_object();
         json_put(o, "purged", json_integer(done.how_many));
         json_put_text(o, "url", absolute);
-        admin_answer(c, 200, o);
+        admin_answer_logged(c, 200, o);
     }
     free(absolute);
 }
@@ -272,7 +271,8 @@ policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bo
 void
 admin_do_purge(struct admin_call *c)
 {
-    static const char *const members[] = {"url", "headers", "tag", "tags", "all", "soft", NULL};
+    static const char *const members[] = {
+        "url", "headers", "tag", "tags", "all", "soft", "wait", "timeout_ms", "local", NULL};
     json_t *o = admin_body(c, members);
     const json_t *soft, *tag, *tags, *all, *url, *headers;
 
@@ -296,6 +296,8 @@ admin_do_purge(struct admin_call *c)
     } else if (headers != NULL && (url == NULL || !json_is_array(headers))) {
         admin_fail(c, 400, "as in \"headers\": [\"X-Language: de\"]",
             "the member 'headers' must be a list, of fields of a request for 'url'");
+    } else if (!admin_fleet_asked(c, o)) {
+        /* It is answered. */
     } else if (all != NULL) {
         admin_purge_all(c, json_is_true(soft));
     } else if (url == NULL) {

@@ -36,6 +36,14 @@ struct admin_stream {
 };
 #define ADMIN_STREAM_ROOM 131072
 
+/* What is asked of an invalidation, of a node in a fleet. */
+struct admin_fleet_ask {
+    bool all;   /* a proof of every node */
+    bool local; /* this node alone */
+    int64_t timeout_ms;
+    uint64_t ticket; /* of what was done; 0: it is not in the log */
+};
+
 /* One request, whole.  A handler reads the first half and fills the second, once. */
 struct admin_call {
     struct admin *admin;
@@ -61,6 +69,7 @@ struct admin_call {
     void (*resume)(struct admin_call *c);
     void (*leave)(struct admin_call *c);
     void *waits; /* the handler's */
+    struct admin_fleet_ask fleet;
 };
 
 typedef void admin_handler_f(struct admin_call *c);
@@ -122,6 +131,15 @@ uint64_t memory_total(const struct storage_stats *s);
 void admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft);
 /* Of everything that was fetched before now. */
 void admin_purge_all(struct admin_call *c, bool soft);
+/* admin_fleet.c: of an invalidation's body the members "wait", "timeout_ms" and "local".  False: answered. */
+bool admin_fleet_asked(struct admin_call *c, const json_t *body);
+/* As invalidation_make(), or at this node alone, as was asked for. */
+struct invalidation;
+struct invalidation_result;
+int admin_invalidate(
+    struct admin_call *c, const struct invalidation *inv, struct invalidation_result *result);
+/* What it came to, which is taken; of a node in a fleet later, with its place in the log, or its proof. */
+void admin_answer_logged(struct admin_call *c, unsigned status, json_t *answer);
 /* admin_why.c: a URL as it is asked for.  A path alone is on the host that a client names
  * when it knows only our first listener's address.  Freed by the caller; NULL: no memory. */
 char *admin_absolute(const struct admin *a, struct slice url);

@@ -43,13 +43,20 @@
       "{\"name\": NAME}: the policy that the label stands for")                                    \
     X(DELETE, "/v1/labels/*", label_unset, "", "Removes the label; 409 while it is in use")        \
     X(GET, "/v1/bans", bans, "", "Bans, the newest first")                                         \
-    X(POST, "/v1/bans", ban_add, "expression=string!",                                             \
-      "{\"expression\": TEXT}: objects that match are not used any more")                          \
+    X(POST, "/v1/bans", ban_add, "expression=string! wait=string timeout_ms=integer local=boolean", \
+      "{\"expression\": TEXT}: objects that match are not used any more; \"wait\" and \"local\" as " \
+      "of a purge")                                                                                \
     X(POST, "/v1/purge", purge,                                                                    \
-      "url=string headers=array tag=string tags=array all=boolean soft=boolean",                   \
+      "url=string headers=array tag=string tags=array all=boolean soft=boolean wait=string "        \
+      "timeout_ms=integer local=boolean",                                                          \
       "{\"url\": URL}, {\"tag\": TAG}, {\"tags\": [TAG, ...]} or {\"all\": true}, and \"soft\": "     \
       "removes the responses stored under the URL (a path: on the first listener's address), with " \
-      "one of the tags, or all; soft: makes them stale; returns how many")                         \
+      "one of the tags, or all; soft: makes them stale; returns how many. In a fleet \"wait\": "    \
+      "\"all\" answers when every node has applied it, or with 202 and the list after "            \
+      "timeout_ms; \"local\": true means this node alone")                                         \
+    X(GET, "/v1/fleet", fleet, "",                                                                 \
+      "This node's fleet: its engine, its place in the log, for how long stored responses are "    \
+      "trusted, and all nodes")                                                                    \
     X(GET, "/v1/backends", backends, "",                                                           \
       "Backends, their health, what their probes saw; directors and their members")                \
     X(PUT, "/v1/backends/*/health", backend_health, "health=string!",                              \

@@ -29,7 +29,7 @@ tags_resume(struct admin_call *c)
         return;
     o = json_object();
     json_put(o, "purged", json_integer((json_int_t)how_many));
-    admin_answer(c, 200, o);
+    admin_answer_logged(c, 200, o);
 }
 
 static void
@@ -57,7 +57,7 @@ tags_start(struct admin_call *c, const struct invalidation *inv)
 
     if (p != NULL) {
         p->task = c->task;
-        err = invalidation_make(env->cache, inv, &env->loop->clock, &done);
+        err = admin_invalidate(c, inv, &done);
     }
     if (err != 0) {
         free(p);

@@ -173,7 +173,9 @@ admin: {{address: "{admin}"{more}}}
         schema = purge["content"]["application/json"]["schema"]
         self.assertEqual(schema["properties"], {"url": {"type": "string"}, "headers": {"type": "array"},
                                                 "tag": {"type": "string"}, "tags": {"type": "array"},
-                                                "all": {"type": "boolean"}, "soft": {"type": "boolean"}})
+                                                "all": {"type": "boolean"}, "soft": {"type": "boolean"},
+                                                "wait": {"type": "string"}, "timeout_ms": {"type": "integer"},
+                                                "local": {"type": "boolean"}})
         self.assertEqual(schema["required"], [])
         load = told["paths"]["/v1/policies/{name}"]["put"]
         self.assertEqual([p["name"] for p in load["parameters"]], ["name"])

@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""fleet.py TARND [TEST...] -- nodes that share invalidations by an engine: each proof holds, whatever happens to nodes,
+engine and the wire between.
+
+redis-server is the engine.  What a proof means is checked by content: the origin has another version before the purge,
+and behind the proof no node shows the one before.
+"""
+import os
+import shutil
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+from fleet_world import Engine, Node, Versions, Wire, wait_for_proofs
+from tarnd import wait_until
+
+PROGRAM = None
+
+
+class Fleet(unittest.TestCase):
+    def setUp(self):
+        self.engine = Engine()
+        self.addCleanup(self.engine.close)
+        self.origin = Versions()
+        self.addCleanup(self.origin.close)
+
+    def node(self, name, port=None, **how):
+        n = Node(PROGRAM, name, port or self.engine.port, self.origin, **how)
+        self.addCleanup(n.tidy)
+        return n
+
+    def nodes(self, names="abc", **how):
+        all_ = [self.node(name, **how) for name in names]
+        wait_for_proofs(all_)
+        return all_
+
+    def store(self, nodes, name="/v/x"):
+        for n in nodes:
+            n.get(name)
+            self.assertIn("hit", n.get(name).fields["cache-status"])
+
+    def assert_new(self, nodes, version, name="/v/x"):
+        for n in nodes:
+            self.assertEqual(n.get(name).version, version, f"node {n.name}")
+
+    def assert_proven(self, answer, names):
+        self.assertEqual(answer["proof"], "all", answer)
+        seen = {n["node"]: n for n in answer["nodes"]}
+        for name in names:
+            self.assertTrue(seen[name]["applied"], answer)
+            self.assertGreaterEqual(seen[name]["ms"], 0)
+
+    # ---- each kind of invalidation ----
+
+    def test_each_way_to_purge_is_proven_by_all(self):
+        for policy in (False, True):
+            with self.subTest(policy=policy):
+                nodes = self.nodes("abc" if policy else "def", policy=policy)
+                a = nodes[0]
+                url = "http://tarn.test/v/x"
+                ways = [{"url": url}, {"url": url, "soft": True}, {"all": True}]
+                if policy:
+                    ways += [{"tag": "all"}, {"tags": ["all"], "soft": True}]
+                for way in ways:
+                    self.store(nodes)
+                    version = self.origin.change("/v/x")
+                    self.assert_proven(a.purge(**way), [n.name for n in nodes])
+                    self.assert_new(nodes, version)
+                self.store(nodes)
+                version = self.origin.change("/v/x")
+                self.assert_proven(a.admin("/v1/bans", "POST", {"expression": "obj.status == 200", "wait": "all"}),
+                                   [n.name for n in nodes])
+                self.assert_new(nodes, version)
+                for n in nodes:
+                    n.close()
+
+    def test_what_policies_and_unsafe_requests_invalidate_reaches_all(self):
+        nodes = self.nodes(policy=True)
+        for method, lines in (("PURGE", ()), ("BAN", ()), ("TAG", ("tag: all",)), ("POST", ("Content-Length: 0",))):
+            self.store(nodes)
+            version = self.origin.change("/v/x")
+            if method == "POST":
+                version += 1  # the request itself changes it
+            self.assertLess(nodes[1].ask("/v/x", *lines, method=method).status, 300)
+            for n in nodes:
+                wait_until(lambda n=n: n.get("/v/x").version == version, f"{method} reaches node {n.name}", 10)
+
+    # ---- what goes wrong ----
+
+    def test_a_node_that_sleeps_is_named_and_then_trusts_nothing(self):
+        a, b, c = self.nodes()
+        self.store((a, b, c))
+        c.pause()
+        version = self.origin.change("/v/x")
+        answer = a.purge(url="http://tarn.test/v/x", timeout_ms=300)
+        self.assertEqual(answer["proof"], "none")
+        self.assertEqual([n["node"] for n in answer["nodes"] if not n["applied"] and n["lives"]], ["c"])
+        self.assert_new((a, b), version)
+        wait_until(lambda: a.purge(url="http://tarn.test/v/x", timeout_ms=300)["proof"] == "all",
+                   "a proof without the node that sleeps", 10)
+        c.resume()
+        self.assertEqual(c.get("/v/x").version, version)
+
+    def test_a_node_that_is_cut_off_trusts_nothing_after_max_blind(self):
+        for how in ("cut", "silence"):
+            with self.subTest(how=how):
+                wire = Wire(self.engine.port)
+                self.addCleanup(wire.close)
+                a, b = self.node("a" + how), self.node("b" + how, port=wire.port)
+                wait_for_proofs((a, b))
+                self.store((a, b))
+                getattr(wire, how)()
+                version = self.origin.change("/v/x")
+                wait_until(lambda: a.purge(url="http://tarn.test/v/x", timeout_ms=300)["proof"] == "all",
+                           "a proof without the node that is cut off", 10)
+                self.assertEqual(b.get("/v/x").version, version)
+                asked = self.origin.asked["/v/x"]
+                self.assertEqual(b.get("/v/x").version, version)  # by validation
+                self.assertEqual(self.origin.asked["/v/x"], asked + 1)
+                self.assertNotEqual(b.fleet()["state"], "in step")
+                wire.mend()
+                wait_until(b.is_in_step, "it is in step again", 20)
+                b.get("/v/x")
+                self.assertIn("hit", b.get("/v/x").fields["cache-status"])
+                self.assert_proven(a.purge(url="http://tarn.test/v/x"), ["a" + how, "b" + how])
+
+    def test_without_the_engine_nodes_serve_and_purges_are_refused(self):
+        a, b = self.nodes("ab", max_blind="3s")
+        self.store((a, b))
+        self.engine.kill()
+        wait_until(lambda: a.fleet()["state"] != "in step" or a.fleet()["why"], "it is known", 10)
+        self.assertIn("hit", a.get("/v/x").fields["cache-status"])
+        answer = a.purge(url="http://tarn.test/v/x")
+        self.assertIn("engine", answer["error"])
+        self.assertIn("hit", a.get("/v/x").fields["cache-status"])
+        version = self.origin.change("/v/x")
+        self.assertEqual(a.admin("/v1/purge", "POST", {"url": "http://tarn.test/v/x", "local": True})["purged"], 1)
+        self.assertEqual(a.get("/v/x").version, version)
+        wait_until(lambda: b.get("/v/x").version == version, "after max_blind nothing is trusted", 10)
+        self.engine.start()
+        wait_for_proofs((a, b))
+        self.assert_proven(a.purge(url="http://tarn.test/v/x"), "ab")
+
+    def test_an_engine_that_lost_everything_proves_nothing_for_a_while(self):
+        a, b = self.nodes("ab")
+        self.store((a, b))
+        b.pause()
+        self.engine.kill()
+        self.engine.start()  # without its data: it does not know b
+        wait_until(lambda: "proof" in a.purge(url="http://tarn.test/v/y", timeout_ms=50), "a speaks to the engine", 10)
+        version = self.origin.change("/v/x")
+        answer = a.purge(url="http://tarn.test/v/x", timeout_ms=100)
+        self.assertEqual((answer["proof"], answer["why"][:17]), ("none", "the engine is new"))
+        wait_until(lambda: a.purge(url="http://tarn.test/v/x", timeout_ms=100)["proof"] == "all", "a proof", 10)
+        b.resume()
+        self.assertEqual(b.get("/v/x").version, version)
+
+    def test_an_engine_with_its_file_goes_on(self):
+        engine = Engine("--appendonly", "yes", "--appendfsync", "always")
+        self.addCleanup(engine.close)
+        a, b = self.node("a", port=engine.port, max_blind="5s"), self.node("b", port=engine.port, max_blind="5s")
+        wait_for_proofs((a, b))
+        self.store((a, b))
+        engine.kill()
+        engine.start()
+        for n in (a, b):
+            wait_until(lambda n=n: n.is_in_step() and not n.fleet()["why"], "in step", 10)
+            self.assertIn("hit", n.get("/v/x").fields["cache-status"])  # nothing was lost, so nothing is stale
+        version = self.origin.change("/v/x")
+        a.purge(url="http://tarn.test/v/x", timeout_ms=100)
+        wait_until(lambda: b.get("/v/x").version == version, "the purge arrives", 5)
+
+    def test_a_log_that_was_trimmed_makes_everything_stale(self):
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        a, b = self.node("a", max_blind="10s"), self.node("b", port=wire.port, max_blind="10s")
+        for n in (a, b):
+            wait_until(n.is_in_step, "in step", 20)
+        self.store((a, b))
+        wire.cut()
+        version = self.origin.change("/v/x")
+        a.purge(wait="log", url="http://tarn.test/v/x")
+        self.engine.ask("XTRIM", "tarn:{shop}:log", "MAXLEN", 0)
+        wire.mend()
+        wait_until(lambda: b.get("/v/x").version == version, "b trusts nothing that it had", 10)
+
+    # ---- bad input ----
+
+    def test_two_nodes_with_one_name(self):
+        a = self.node("a")
+        wait_until(a.is_in_step, "in step", 10)
+        other = self.node("a")
+        wait_until(lambda: "name" in other.fleet()["why"], "the second one says so", 10)
+        self.assertEqual(other.fleet()["state"], "apart")
+        self.assertIn("name", other.purge(url="http://tarn.test/v/x")["error"])
+        self.assertTrue(a.is_in_step())
+        other.get("/v/x")
+        other.get("/v/x")
+        self.assertEqual(self.origin.asked["/v/x"], 2)  # it serves, and trusts nothing
+        a.close()
+        wait_until(other.is_in_step, "the name is free", 10)
+
+    def test_what_cannot_be_read_makes_everything_stale(self):
+        a = self.node("a", max_blind="60s")
+        wait_until(a.is_in_step, "in step", 10)
+        for entry in (("v", 9, "kind", "url", "text", "http://tarn.test/"), ("rubbish", b"\0\xff"),
+                      ("v", 1, "kind", "ban", "text", "obj.status ==="), ("v", 1, "kind", "unheard-of"),
+                      ("v", 1, "kind", "tags"), ("v", 1, "kind", "key")):
+            with self.subTest(entry=entry):
+                self.store((a,))
+                version = self.origin.change("/v/x")
+                self.engine.ask("XADD", "tarn:{shop}:log", "*", *entry)
+                wait_until(lambda v=version: a.get("/v/x").version == v, "it is stale", 10)
+        self.assertTrue(a.is_in_step())
+
+    def test_an_engine_that_refuses_is_named(self):
+        self.engine.ask("CONFIG", "SET", "requirepass", "secret-of-the-engine")
+        a = self.node("a")
+        wait_until(lambda: "NOAUTH" in a.fleet()["why"], "it says why", 10)
+        self.assertNotIn("secret", str(a.fleet()))
+
+
+def main():
+    global PROGRAM
+    if len(sys.argv) < 2:
+        sys.exit("usage: fleet.py TARND [TEST...]")
+    if shutil.which("redis-server") is None:
+        print("redis-server is missing (scripts/install-deps --test)")
+        sys.exit(77)
+    PROGRAM = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+"""fleet_world.py -- a fleet under test: an engine, a wire to it that can be cut, nodes, and an origin with versions.
+
+    /v/NAME    its current version, and the time by CLOCK_MONOTONIC at which it was made, in the body
+"""
+import collections
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import http.server
+
+sys.dont_write_bytecode = True
+from tarnd import Tarnd, free_port, wait_until
+
+POLICY = """vcl 4.1;
+import tarn;
+backend default {{ .host = "127.0.0.1"; .port = "{port}"; }}
+sub vcl_recv {{
+    if (req.method == "PURGE") {{ return(purge); }}
+    if (req.method == "BAN") {{ ban("req.url == " + req.url); return(synth(200, "banned")); }}
+    if (req.method == "TAG") {{ tarn.purge_tag(req.http.tag); return(synth(200, "purged")); }}
+}}
+sub vcl_backend_response {{ tarn.tag("all"); set beresp.ttl = 600s; set beresp.grace = 0s; set beresp.keep = 60s; }}
+"""
+
+
+class Engine:
+    """redis-server on a port of its own."""
+
+    def __init__(self, *options, port=None):
+        self.port = port or free_port()
+        self.dir = tempfile.mkdtemp(prefix="tarn-engine.")
+        self.options = options
+        self.process = None
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.dir, "--save", "",
+             *self.options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(self.answers, "redis-server answers")
+
+    def answers(self):
+        try:
+            return self.ask("PING") == b"PONG"
+        except OSError:
+            return False
+
+    def ask(self, *words):
+        """One command; its reply, as Python has it."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as s:
+            parts = [w if isinstance(w, bytes) else str(w).encode() for w in words]
+            s.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
+            return self.reply(s.makefile("rb"))
+
+    def reply(self, f):
+        line = f.readline()
+        if not line:
+            raise OSError("closed")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"*":
+            return [self.reply(f) for _ in range(int(rest))]
+        if kind == b"$":
+            return None if rest == b"-1" else f.read(int(rest) + 2)[:-2]
+        if kind == b"-":
+            raise RuntimeError(rest.decode())
+        return int(rest) if kind == b":" else rest
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def close(self):
+        self.kill()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Wire:
+    """A TCP proxy to an engine that can be cut (connections end), or be silent (bytes stay)."""
+
+    def __init__(self, port):
+        self.target = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.mode = "open"
+        self.pairs = {}
+        self.lock = threading.Lock()
+        self.stop = False
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while not self.stop:
+            with self.lock:
+                socks = [] if self.mode == "silent" else list(self.pairs)
+            sel = selectors.DefaultSelector()
+            sel.register(self.listener, selectors.EVENT_READ)
+            for s in socks:
+                sel.register(s, selectors.EVENT_READ)
+            for key, _ in sel.select(0.02):
+                if key.fileobj is self.listener:
+                    self.accept()
+                else:
+                    self.pass_on(key.fileobj)
+            sel.close()
+
+    def accept(self):
+        try:
+            client, _ = self.listener.accept()
+            if self.mode != "open":
+                if self.mode == "cut":
+                    client.close()
+                    return
+            server = socket.create_connection(("127.0.0.1", self.target), timeout=5)
+        except OSError:
+            return
+        with self.lock:
+            self.pairs[client] = server
+            self.pairs[server] = client
+
+    def pass_on(self, s):
+        other = self.pairs.get(s)
+        if other is None:
+            return
+        try:
+            data = s.recv(65536)
+            if data:
+                other.sendall(data)
+                return
+        except OSError:
+            pass
+        self.drop(s)
+
+    def drop(self, s):
+        with self.lock:
+            other = self.pairs.pop(s, None)
+            self.pairs.pop(other, None)
+        for one in (s, other):
+            if one is not None:
+                one.close()
+
+    def cut(self):
+        self.mode = "cut"
+        for s in list(self.pairs):
+            self.drop(s)
+
+    def silence(self):
+        self.mode = "silent"
+
+    def mend(self):
+        self.mode = "open"
+
+    def close(self):
+        self.stop = True
+        self.listener.close()
+        for s in list(self.pairs):
+            self.drop(s)
+
+
+class Versions(http.server.ThreadingHTTPServer):
+    """Each answer tells its name's version.  change() makes the next one."""
+    daemon_threads = True
+    request_queue_size = 512
+
+    def __init__(self):
+        world = self
+        self.version = collections.Counter()
+        self.asked = collections.Counter()
+        self.lock = threading.Lock()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = 65536
+
+            def do_GET(self):
+                name = self.path
+                with world.lock:
+                    world.asked[name] += 1
+                    version = world.version[name]
+                tag = f'"{version}"'
+                if self.headers.get("If-None-Match") == tag:
+                    self.send_response(304)
+                    self.send_header("ETag", tag)
+                    self.send_header("Cache-Control", "max-age=600")
+                    self.end_headers()
+                    return
+                body = b"%d" % version
+                self.send_response(200)
+                self.send_header("ETag", tag)
+                self.send_header("Cache-Control", "max-age=600")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                world.change(self.path)
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *args):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def change(self, name):
+        with self.lock:
+            self.version[name] += 1
+            return self.version[name]
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+
+
+class Node(Tarnd):
+    def __init__(self, program, name, engine_port, origin, policy=False, max_blind="1s", more="", fleet="",
+                 stderr=None):
+        self.name = name
+        port = origin.server_address[1]
+        config = ""
+        self.policy = None
+        if policy:
+            f, self.policy = tempfile.mkstemp(suffix=".vcl")
+            os.write(f, POLICY.format(port=port).encode())
+            os.close(f)
+            config += f"vcl: {self.policy}\n"
+        else:
+            config += f"backends: {{ default: {{ address: '127.0.0.1:{port}' }} }}\n"
+        config += (f"fleet: {{ name: shop, node: {name}, engine: 'redis://127.0.0.1:{engine_port}', "
+                   f"max_blind: {max_blind}{fleet} }}\n"
+                   "admin: { address: 'unix:{dir}/admin.sock' }\nstorage: { main: { engine: malloc, size: 64MiB } }\n"
+                   "workers: 1\n" + more)
+        super().__init__(program, config, stderr=stderr)
+
+    def tidy(self):
+        super().tidy()
+        if self.policy:
+            os.unlink(self.policy)
+            self.policy = None
+
+    def get(self, name, *lines):
+        a = self.ask(name, *lines)
+        if a.status != 200:
+            raise AssertionError(f"node {self.name}: {name} was answered {a.status}")
+        a.version = int(a.body)
+        return a
+
+    def fleet(self):
+        return self.admin("/v1/fleet")
+
+    def is_in_step(self):
+        return self.fleet()["state"] == "in step"
+
+    def purge(self, wait="all", timeout_ms=5000, **body):
+        return self.admin("/v1/purge", "POST", {"wait": wait, "timeout_ms": timeout_ms, **body})
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+
+def wait_for_proofs(nodes, seconds=30):
+    """Until all are in step, and the engine is old enough for proofs."""
+    for n in nodes:
+        wait_until(lambda n=n: n.is_in_step() and n.fleet()["proofs_in_ms"] == 0,
+                   f"node {n.name} is in step and may prove", seconds)
+
+
+def now_ms():
+    return time.monotonic() * 1000
