@@ -69,7 +69,7 @@ struct tls {
     unsigned char key_updates; /* of the peer's, that data has not paid for */
     bool used;                 /* since it was last looked at (tls_suspend.c) */
     uint16_t unpaid;           /* bytes of data that do not pay for one yet */
-    unsigned quiet : 5;        /* rounds without use */
+    unsigned quiet : 7;        /* rounds without use */
     unsigned patience : 3;     /* it is suspended after 2^patience of them */
     bool acme : 1;             /* the client asks for the answer to a challenge of ACME */
     bool early_held : 1;       /* its first byte is here */

@@ -6,10 +6,10 @@
  * client's share.  The keys of the ciphers are derived again from the secrets in the bytes: restoring costs 100,000
  * instructions, as much as six hits of 1 KiB.
  *
- * Each thread has its connections in two lists.  A round takes five seconds.  At its start all of the first list, those
+ * Each thread has its connections in two lists.  A round takes a second.  At its start all of the first list, those
  * that wait, go to the second one, and are looked at there, some at each tick of the wheel: a connection that was used
  * since the last look goes back to the first list.  Each time that it is restored doubles the number of rounds without
- * use before it is suspended again, to 80 s at most: a client that asks every ten seconds costs two restores in all. */
+ * use before it is suspended again, to 64 s at most: a client that asks every ten seconds costs four restores in all. */
 #include "daemon/tls/tls_lib.h"
 #include "daemon/tls/tls_priv.h"
 
@@ -18,9 +18,11 @@
 #include <string.h>
 
 enum {
-    SUSPEND_ROUND_MS = 5000, /* the default of timeout_idle: none is suspended just before that */
-    SUSPEND_BATCH = 16,   /* at each tick of the wheel: 0.1 ms, less than a step of a handshake */
-    SUSPEND_PATIENCE = 4, /* 2^4 rounds */
+    SUSPEND_ROUND_MS =
+        1000, /* of the 5 s that timeout_idle leaves a connection, the last three are cheap */
+    SUSPEND_BATCH =
+        32, /* at each tick of the wheel: 0.2 ms, less than a handshake's signature takes with RSA */
+    SUSPEND_PATIENCE = 6, /* 2^6 rounds */
 };
 
 static _Thread_local struct {

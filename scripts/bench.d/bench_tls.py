@@ -4,7 +4,7 @@ The same certificate (ECDSA P-256), TLS 1.3, X25519 and cipher for all.  Counted
 counts: two runs, and the difference.  The floor is OpenSSL on a socket of its own (tls_floor.c): what a
 hit costs above a plain hit and the floor's records is what tarnd's transport costs.  Programs with AWS-LC
 come from the folder of that preset, beside the build folder.  An idle connection is what the resident set
-grows by for each, twelve seconds after one request: tarnd with AWS-LC suspends it after five to ten.
+grows by for each, four seconds after one request: tarnd with AWS-LC suspends it after one to two.
 """
 
 import os
@@ -24,7 +24,7 @@ HIT_ROWS = (("1 KiB", "/1k", 1, 1600), ("1 KiB by 16", "/1k", 16, 6400),
             ("16 KiB", "/16k", 1, 800), ("1 MiB", "/1m", 1, 64))
 HANDSHAKES = 200
 IDLE_CONNS = (100, 600)
-IDLE_SECONDS = 12
+IDLE_SECONDS = 4
 
 
 def make_certificate(lab):

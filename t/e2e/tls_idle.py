@@ -23,7 +23,7 @@ parameters: {{ timeout_idle: {idle} }}
 """
 HIT = "/body?n=1000&framing=length"
 LARGE = "/body?n=300000&framing=length"
-SILENCE_S = 11  # a connection is suspended after 5 to 10 s
+SILENCE_S = 4  # a connection is suspended after 1 to 2 s; the default of timeout_idle is 5 s
 CONNS = 300
 COST_MAX = 2500  # bytes of a suspended one, all of the process's
 origin = None
