@@ -1,7 +1,9 @@
 /* manage_fleet.c -- the node's part in its fleet, on the management loop. */
 #include "daemon/cache/invalidation.h"
 #include "daemon/fleet/fleet.h"
+#include "daemon/log/elog.h"
 #include "daemon/manage_priv.h"
+#include "daemon/tls/tls.h"
 
 static uint64_t
 manage_fleet_append(void *ctx, const struct invalidation *inv)
@@ -9,18 +11,50 @@ manage_fleet_append(void *ctx, const struct invalidation *inv)
     return fleet_append(ctx, inv);
 }
 
+/* Of each address: the names that its certificate is for differ. */
+static int
+manage_fleet_secure(struct manage *m)
+{
+    const struct conf_fleet *conf = &m->env.conf->fleet;
+    char why[256];
+
+    for (unsigned i = 0; i < conf->nengines && conf->tls.said; i++) {
+        const struct conf_engine *e = &conf->engines[i];
+        const struct tls_client_conf how = {.verify = conf->tls.verify != 0,
+            .ca = conf->tls.ca,
+            .sni = e->sni,
+            .name = e->verify_name,
+            .certificate = conf->tls.certificate,
+            .key = conf->tls.key,
+            .loops = m->env.nworkers + 1};
+        int err = tls_client_open(&m->fleet_secure[i], &how, why, sizeof(why));
+
+        if (err != 0) {
+            elog(ELOG_ERROR, "fleet: TLS to engine %s: %s", e->text, why);
+            return err;
+        }
+    }
+    return 0;
+}
+
 int
 manage_fleet_open(struct manage *m)
 {
     const struct conf_fleet *conf = &m->env.conf->fleet;
-    struct fleet_env env = {
-        .loop = m->loop, .conf = conf, .cache = m->env.cache, .counters = m->env.counters};
+    struct fleet_env env = {.loop = m->loop,
+        .conf = conf,
+        .cache = m->env.cache,
+        .counters = m->env.counters,
+        .secure = conf->tls.said ? m->fleet_secure : NULL,
+        .name_servers = m->params.resolver};
     int err;
 
     tassert(m->fleet == NULL);
     if (!conf->said)
         return 0;
-    err = fleet_open(&m->fleet, &env);
+    err = manage_fleet_secure(m);
+    if (err == 0)
+        err = fleet_open(&m->fleet, &env);
     if (err != 0)
         return err;
     m->log = (struct invalidation_log){
@@ -35,4 +69,7 @@ manage_fleet_close(struct manage *m)
 {
     if (m->fleet != NULL)
         fleet_close(&m->fleet);
+    for (unsigned i = 0; i < CONF_ENGINES_MAX; i++)
+        if (m->fleet_secure[i] != NULL)
+            tls_client_close(&m->fleet_secure[i]);
 }

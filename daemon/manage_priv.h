@@ -61,6 +61,7 @@ struct manage {
     _Atomic int64_t conns;
     struct fleet *fleet; /* NULL: this node is in none */
     struct invalidation_log log;
+    struct secure_client *fleet_secure[CONF_ENGINES_MAX]; /* NULL: none */
 };
 
 /* Changes the parameters, for everything that goes by them. */

@@ -13,6 +13,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
+#include "daemon/net/secure.h"
 #include "daemon/net/stream.h"
 
 struct engine_buffer {
@@ -81,6 +82,15 @@ engine_fail(struct engine *e, int err, const char *why)
         return;
     e->ended = err;
     snprintf(e->why, sizeof(e->why), "%s", why);
+}
+
+/* TLS says more than the error. */
+static void
+engine_fail_stream(struct engine *e, int err)
+{
+    const struct secure *t = stream_get_secure(e->stream);
+
+    engine_fail(e, err, t != NULL ? t->ops->why(t) : "");
 }
 
 static bool
@@ -188,7 +198,7 @@ engine_read(struct engine *e)
             engine_fail(e, TERR_LIMIT, "a reply is too long");
     }
     if (e->ended == 0 && stream_ended(e->stream) != 0)
-        engine_fail(e, stream_ended(e->stream), "");
+        engine_fail_stream(e, stream_ended(e->stream));
 }
 
 void
@@ -200,7 +210,7 @@ engine_work(struct engine *e)
     if (stream_connected(e->stream) == TERR_AGAIN)
         return;
     if (stream_connected(e->stream) != 0) {
-        engine_fail(e, stream_connected(e->stream), "");
+        engine_fail_stream(e, stream_connected(e->stream));
         return;
     }
     engine_read(e);

@@ -21,6 +21,7 @@
 #include "daemon/cache/cache.h"
 #include "daemon/cache/invalidation.h"
 #include "daemon/log/elog.h"
+#include "daemon/net/resolve.h"
 
 static void
 fleet_check(const struct fleet *f)
@@ -579,6 +580,7 @@ fleet_open_link(struct fleet *f, struct link *k, const char *what)
     k->loop = f->env.loop;
     k->conf = f->env.conf;
     k->secure = f->env.secure;
+    k->resolver = f->resolver;
     k->task = &f->task;
     k->what = what;
     link_init(k);
@@ -615,6 +617,11 @@ fleet_open(struct fleet **out, const struct fleet_env *env)
     list_init(&f->waits);
     task_init(&f->task, &env->loop->tasks, fleet_run);
     timer_init(&f->timer, &f->task);
+    if (resolver_open(&f->resolver, env->loop, &f->task, env->name_servers) != 0) {
+        free(f->nodes);
+        OBJ_FREE(f);
+        return TERR_NOMEM;
+    }
     fleet_open_link(f, &f->commands, "commands");
     fleet_open_link(f, &f->reading, "reading");
     f->apart_ms = (int64_t)fleet_now(f);
@@ -650,6 +657,7 @@ fleet_close(struct fleet **fp)
     fleet_leave(f);
     link_close(&f->commands);
     link_close(&f->reading);
+    resolver_close(&f->resolver);
     timer_unlink(&f->timer);
     task_cancel(&f->task);
     fleet_write_forget(f);

@@ -38,7 +38,9 @@ struct fleet_env {
     const struct conf_fleet *conf;
     struct cache *cache;
     struct counters *counters;
-    struct secure_client *secure; /* NULL: the engine is spoken to plainly */
+    struct secure_client *const
+        *secure;              /* of each of conf->engines; NULL: it is spoken to plainly */
+    const char *name_servers; /* as of resolver_open() */
 };
 
 /* Before there are workers: nothing stored is trusted until the engine is there.  0 or TERR_NOMEM. */

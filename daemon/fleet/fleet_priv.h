@@ -83,6 +83,7 @@ struct fleet {
     struct task task;
     struct timer timer;
     struct link commands, reading;
+    struct resolver *resolver;
     bool commands_were_up, reading_was_up;
     bool joined;     /* once at least: something may be stored */
     bool complained; /* of another node with our name, or of its being unknown */

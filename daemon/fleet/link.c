@@ -11,6 +11,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/fleet/engine_conn.h"
 #include "daemon/log/elog.h"
+#include "daemon/net/resolve.h"
 
 enum {
     LINK_PATIENCE_MS = 3000, /* to be up */
@@ -33,7 +34,8 @@ link_init(struct link *k)
 {
     k->state = LINK_DOWN;
     k->engine = NULL;
-    k->failures = k->nth = k->greetings = 0;
+    k->lookup = NULL;
+    k->failures = k->engine_nth = k->round = k->here = k->greetings = 0;
     k->asks_sentinel = k->has_master = k->is_master = false;
     k->why[0] = k->said[0] = k->incarnation[0] = k->at[0] = '\0';
     timer_init(&k->timer, k->task);
@@ -44,6 +46,8 @@ link_close(struct link *k)
 {
     if (k->engine != NULL)
         engine_close(&k->engine);
+    if (k->lookup != NULL)
+        resolve_close(&k->lookup);
     timer_unlink(&k->timer);
     k->state = LINK_DOWN;
 }
@@ -67,31 +71,39 @@ link_fail(struct link *k, const char *why)
 
 /* ---- connecting ---- */
 
-/* The next of all addresses, of all names.  False: there is none. */
-static bool
-link_next_address(struct link *k, struct stream_target *to)
+static void
+link_connect_to(struct link *k, struct stream_target *to)
 {
-    const struct conf_fleet *conf = k->conf;
-    unsigned n = 0, nth;
+    char why[LINK_WHY_MAX];
+    int err;
 
-    for (unsigned i = 0; i < conf->nengines; i++)
-        n += conf->engines[i].address.is_unix ? 1 : conf->engines[i].address.naddrs;
-    if (n == 0)
-        return false;
-    nth = k->nth++ % n;
-    for (unsigned i = 0; i < conf->nengines; i++) {
-        const struct conf_address *a = &conf->engines[i].address;
-        unsigned here = a->is_unix ? 1 : a->naddrs;
+    to->secure = k->secure != NULL ? k->secure[k->here] : NULL;
+    err = engine_open(&k->engine, k->loop, to, k->task);
+    if (err != 0) {
+        snprintf(why, sizeof(why), "%s", terr_text(err));
+        link_fail(k, why);
+        return;
+    }
+    k->state = LINK_CONNECT;
+    timer_set(&k->loop->wheel, &k->timer, loop_deadline(k->loop, LINK_PATIENCE_MS));
+}
 
-        if (nth >= here) {
-            nth -= here;
-            continue;
-        }
-        snprintf(k->at, sizeof(k->at), "%s", a->text);
-        if (a->is_unix)
-            to->path = a->path;
-        else
-            to->addr = a->addrs[nth];
+/* An address that stands there as numbers is not looked up. */
+static bool
+link_parse_address(const struct conf_address *a, struct sockaddr_storage *out)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
+
+    memset(out, 0, sizeof(*out));
+    if (inet_pton(AF_INET, a->host, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(a->port);
+        return true;
+    }
+    if (inet_pton(AF_INET6, a->host, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(a->port);
         return true;
     }
     return false;
@@ -100,26 +112,57 @@ link_next_address(struct link *k, struct stream_target *to)
 static void
 link_connect(struct link *k)
 {
-    struct stream_target to = {.secure = k->secure};
-    char why[LINK_WHY_MAX];
-    int err;
+    const struct conf_fleet *conf = k->conf;
+    struct stream_target to = {.path = NULL};
+    const struct conf_address *a;
 
+    tassert(k->state == LINK_DOWN && conf->nengines > 0);
+    k->asks_sentinel = conf->sentinel[0] != '\0' && !k->has_master;
     if (k->has_master) {
+        k->has_master = false; /* for this attempt alone: afterwards a Sentinel is asked again */
         to.addr = k->master;
-    } else if (!link_next_address(k, &to)) {
-        link_fail(k, "its name has no address");
+        link_connect_to(k, &to);
         return;
     }
-    k->asks_sentinel = k->conf->sentinel[0] != '\0' && !k->has_master;
-    k->has_master = false; /* for this attempt alone: afterwards a Sentinel is asked again */
-    err = engine_open(&k->engine, k->loop, &to, k->task);
-    if (err != 0) {
-        snprintf(why, sizeof(why), "%s", terr_text(err));
-        link_fail(k, why);
+    k->here = k->engine_nth;
+    k->engine_nth = (k->engine_nth + 1) % conf->nengines;
+    k->round += k->engine_nth == 0;
+    a = &conf->engines[k->here].address;
+    snprintf(k->at, sizeof(k->at), "%s", conf->engines[k->here].text);
+    to.path = a->is_unix ? a->path : NULL;
+    if (a->is_unix || link_parse_address(a, &to.addr)) {
+        link_connect_to(k, &to);
+    } else if (resolve_start(&k->lookup, k->resolver, a->host) != 0) {
+        link_fail(k, terr_text(TERR_NOMEM));
+    } else {
+        k->state = LINK_RESOLVE;
+    }
+}
+
+static void
+link_take_lookup(struct link *k)
+{
+    const struct resolve_addrs *addrs;
+    const char *why = "it has no address";
+    struct stream_target to = {.path = NULL};
+    char text[LINK_WHY_MAX];
+    int err = resolve_result(k->lookup, &addrs, &why);
+    uint16_t port = htons(k->conf->engines[k->here].address.port);
+
+    if (err == TERR_AGAIN)
+        return;
+    if (err != 0 || addrs->n == 0) {
+        snprintf(text, sizeof(text), "its name cannot be looked up: %s", why);
+        link_fail(k, text);
         return;
     }
-    k->state = LINK_CONNECT;
-    timer_set(&k->loop->wheel, &k->timer, loop_deadline(k->loop, LINK_PATIENCE_MS));
+    to.addr = addrs->addr[k->round % addrs->n];
+    if (to.addr.ss_family == AF_INET)
+        ((struct sockaddr_in *)(void *)&to.addr)->sin_port = port;
+    else
+        ((struct sockaddr_in6 *)(void *)&to.addr)->sin6_port = port;
+    resolve_close(&k->lookup);
+    link_connect_to(k, &to);
 }
 
 /* ---- the greeting ---- */
@@ -137,7 +180,7 @@ static void
 link_greet_engine(struct link *k)
 {
     const struct conf_fleet *conf = k->conf;
-    const struct conf_engine *first = &conf->engines[0];
+    const struct conf_engine *first = &conf->engines[0]; /* user and db are alike in all */
     char name[160], db[24];
     struct slice words[3];
     unsigned n = 0;
@@ -335,7 +378,9 @@ link_work(struct link *k)
 
     if (k->state == LINK_DOWN && (k->timer.deadline_ms == TIMER_NEVER || timer_expired(&k->timer)))
         link_connect(k);
-    if (k->state == LINK_DOWN)
+    if (k->state == LINK_RESOLVE)
+        link_take_lookup(k);
+    if (k->state == LINK_DOWN || k->state == LINK_RESOLVE)
         return false;
     engine_work(k->engine);
     if (k->state == LINK_CONNECT && engine_is_up(k->engine))

@@ -1,6 +1,7 @@
 /* link.h -- a connection to the engine that comes back: to whichever of its addresses is the master.
  *
  *   DOWN     there is none; the next attempt has its time, later after each failure
+ *   RESOLVE  its name's addresses are looked up, anew for each attempt
  *   CONNECT  on its way
  *   GREET    user and password, database, name, and what the engine says it is: a replica is left for the next address.
  *            With `sentinel` the addresses are Sentinels', and one of them names the master's (SENTINEL
@@ -28,6 +29,7 @@ struct secure_client;
 
 enum link_state {
     LINK_DOWN,
+    LINK_RESOLVE,
     LINK_CONNECT,
     LINK_GREET,
     LINK_UP,
@@ -43,18 +45,22 @@ struct link {
     /* Set by the owner. */
     struct loop *loop;
     const struct conf_fleet *conf;
-    struct secure_client *secure; /* NULL: plain */
-    struct task *task;            /* the owner's, which calls link_work() */
-    const char *what;             /* in the log: "commands", "reading" */
+    struct secure_client *const *secure; /* of each of conf->engines; NULL: plain */
+    struct resolver *resolver;           /* wakes `task` */
+    struct task *task;                   /* the owner's, which calls link_work() */
+    const char *what;                    /* in the log: "commands", "reading" */
 
     enum link_state state;
-    struct engine *engine; /* not DOWN */
+    struct engine *engine; /* CONNECT and behind it */
     struct timer timer;    /* the next attempt, or the end of patience */
     unsigned failures;     /* in a row */
-    unsigned nth;          /* of the addresses: the next one */
-    unsigned greetings;    /* replies of GREET that are to come */
-    bool asks_sentinel;    /* this connection is to a Sentinel */
-    bool has_master;       /* a Sentinel named `master` */
+    unsigned engine_nth;   /* of conf->engines: the next one */
+    unsigned round; /* how often all of them were tried: which of a name's addresses is next */
+    unsigned here;  /* the one of conf->engines that is connected to, or named the master */
+    struct resolve *lookup; /* RESOLVE */
+    unsigned greetings;     /* replies of GREET that are to come */
+    bool asks_sentinel;     /* this connection is to a Sentinel */
+    bool has_master;        /* a Sentinel named `master` */
     struct sockaddr_storage master;
     char at[128];            /* what is connected to, for the log */
     char why[LINK_WHY_MAX];  /* of the last failure; "": UP since */

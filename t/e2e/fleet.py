@@ -8,14 +8,18 @@ and behind the proof no node shows the one before.
 import os
 import shutil
 import sys
-import time
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-from fleet_world import Engine, Node, Versions, Wire, wait_for_proofs
-from tarnd import wait_until
+import tls_world
+from fleet_world import Engine, Node, Sentinel, Versions, Wire, wait_for_proofs
+from tarnd import free_port, wait_until
 
 PROGRAM = None
+# What a node needs of an engine, as docs/fleet.md has it.
+RIGHTS = ("resetchannels", "-@all", "+client|setname", "+info", "+select", "+time", "+set", "+get", "+del", "+mget",
+          "+sadd", "+srem", "+smembers", "+xadd", "+xread", "+xrange", "+xtrim", "+multi", "+exec", "+watch", "+unwatch")
 
 
 class Fleet(unittest.TestCase):
@@ -184,6 +188,60 @@ class Fleet(unittest.TestCase):
         self.engine.ask("XTRIM", "tarn:{shop}:log", "MAXLEN", 0)
         wire.mend()
         wait_until(lambda: b.get("/v/x").version == version, "b trusts nothing that it had", 10)
+
+    # ---- other ways to the engine ----
+
+    def password(self, text="the password of the engine"):
+        fd, path = tempfile.mkstemp()
+        self.addCleanup(os.unlink, path)
+        os.write(fd, text.encode() + b"\n")
+        os.close(fd)
+        return path
+
+    def test_a_user_with_a_password_and_no_more_rights_than_it_needs(self):
+        self.engine.ask("ACL", "SETUSER", "tarn", "on", ">the password of the engine", "~tarn:{shop}:*", *RIGHTS)
+        self.engine.ask("ACL", "SETUSER", "default", "off")
+        a, b = (self.node(n, engine=f"redis://tarn@127.0.0.1:{self.engine.port}",
+                          fleet=f", password_file: {self.password()}") for n in "ab")
+        wait_for_proofs((a, b))
+        self.store((a, b))
+        version = self.origin.change("/v/x")
+        self.assert_proven(a.purge(url="http://tarn.test/v/x"), "ab")
+        self.assert_new((a, b), version)
+        wrong = self.node("c", engine=f"redis://tarn@127.0.0.1:{self.engine.port}",
+                          fleet=f", password_file: {self.password('wrong')}")
+        wait_until(lambda: "WRONGPASS" in wrong.fleet()["why"], "it says so", 10)
+
+    def test_an_engine_by_tls_and_by_name(self):
+        p = tls_world.pki()
+        crt, key = (os.path.join(p.certs, "default." + end) for end in ("crt", "key"))
+        port = free_port()
+        engine = Engine("--tls-port", str(port), "--tls-cert-file", crt, "--tls-key-file", key, "--tls-ca-cert-file",
+                        p.ca.pem, "--tls-auth-clients", "no")
+        self.addCleanup(engine.close)
+        a, b = (self.node(n, engine=f"rediss://localhost:{port}", fleet=f", tls: {{ ca: {p.ca.pem} }}") for n in "ab")
+        wait_for_proofs((a, b))
+        self.assert_proven(a.purge(url="http://tarn.test/v/x"), "ab")
+        wrong = self.node("c", engine=f"rediss://127.0.0.1:{port}", fleet=f", tls: {{ ca: {p.ca.pem}, name: b.test }}")
+        wait_until(lambda: "name" in wrong.fleet()["why"], "it says which check failed", 10)
+
+    def test_a_replica_that_is_promoted_is_followed(self):
+        replica = Engine("--replicaof", "127.0.0.1", str(self.engine.port))
+        self.addCleanup(replica.close)
+        wait_until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"), "the replica is there", 20)
+        sentinel = Sentinel(self.engine.port)
+        self.addCleanup(sentinel.close)
+        a, b = (self.node(n, engine=f"redis://127.0.0.1:{sentinel.port}", fleet=", sentinel: mymaster", max_blind="5s")
+                for n in "ab")
+        wait_for_proofs((a, b))
+        self.store((a, b))
+        self.engine.kill()
+        wait_until(lambda: str(replica.port) in a.fleet()["engine"] and a.is_in_step() and b.is_in_step() and
+                   not a.fleet()["why"], "the new master is followed", 30)
+        version = self.origin.change("/v/x")
+        answer = a.purge(url="http://tarn.test/v/x", timeout_ms=500)
+        self.assertIn("token", answer)
+        wait_until(lambda: b.get("/v/x").version == version, "the purge arrives", 5)
 
     # ---- bad input ----
 

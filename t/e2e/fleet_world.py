@@ -43,7 +43,7 @@ class Engine:
     def start(self):
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.dir, "--save", "",
-             *self.options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             "--repl-diskless-sync-delay", "0", *self.options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_until(self.answers, "redis-server answers")
 
     def answers(self):
@@ -78,6 +78,26 @@ class Engine:
 
     def close(self):
         self.kill()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Sentinel:
+    """redis-sentinel alone: its word is enough."""
+
+    def __init__(self, master_port):
+        self.port = free_port()
+        self.dir = tempfile.mkdtemp(prefix="tarn-sentinel.")
+        config = os.path.join(self.dir, "sentinel.conf")
+        with open(config, "w", encoding="ascii") as f:
+            f.write(f"port {self.port}\nbind 127.0.0.1\ndir {self.dir}\n"
+                    f"sentinel monitor mymaster 127.0.0.1 {master_port} 1\n"
+                    "sentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 3000\n")
+        self.process = subprocess.Popen(["redis-server", config, "--sentinel"], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
@@ -221,7 +241,7 @@ class Versions(http.server.ThreadingHTTPServer):
 
 class Node(Tarnd):
     def __init__(self, program, name, engine_port, origin, policy=False, max_blind="1s", more="", fleet="",
-                 stderr=None):
+                 engine=None, stderr=None):
         self.name = name
         port = origin.server_address[1]
         config = ""
@@ -233,7 +253,7 @@ class Node(Tarnd):
             config += f"vcl: {self.policy}\n"
         else:
             config += f"backends: {{ default: {{ address: '127.0.0.1:{port}' }} }}\n"
-        config += (f"fleet: {{ name: shop, node: {name}, engine: 'redis://127.0.0.1:{engine_port}', "
+        config += (f"fleet: {{ name: shop, node: {name}, engine: {engine or f'redis://127.0.0.1:{engine_port}'!r}, "
                    f"max_blind: {max_blind}{fleet} }}\n"
                    "admin: { address: 'unix:{dir}/admin.sock' }\nstorage: { main: { engine: malloc, size: 64MiB } }\n"
                    "workers: 1\n" + more)
