@@ -416,6 +416,7 @@ struct conf_fleet {
     struct conf_engine engines[CONF_ENGINES_MAX]; /* scheme, user and db are alike in all */
     unsigned nengines;
     const char *sentinel; /* "": none; else `engines` are Sentinels, and it names the master */
+    const char *state;    /* a file; "": none */
     const char *password_file;
     const char *password;        /* "": none.  Stands in no message, report or document */
     struct conf_backend_tls tls; /* said: the engines are `secure`.  sni, name: as the file says */

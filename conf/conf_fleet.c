@@ -476,7 +476,8 @@ void
 conf_fleet_read(struct conf_cx *cx, const struct conf_section *sec, const struct ynode *n)
 {
     struct conf_fleet *fleet = &cx->conf->fleet;
-    const struct ynode *engine = ynode_get(n, "engine"), *file = ynode_get(n, "password_file");
+    const struct ynode *engine = ynode_get(n, "engine"), *file = ynode_get(n, "password_file"),
+                       *state = ynode_get(n, "state");
     unsigned errors = cx->nerrors;
 
     conf_keys_read(cx, sec, n, "section 'fleet'", fleet);
@@ -489,6 +490,8 @@ conf_fleet_read(struct conf_cx *cx, const struct conf_section *sec, const struct
         fleet->password_file = conf_beside(cx, file, fleet->password_file);
         fleet_read_password(cx, file, fleet);
     }
+    if (state != NULL && fleet->state[0] != '\0')
+        fleet->state = conf_beside(cx, state, fleet->state);
     if (cx->nerrors > errors || cx->nomem || n->cut)
         return;
     if (fleet->node[0] == '\0')

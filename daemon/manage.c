@@ -104,6 +104,7 @@ manage_begin_drain(struct manage *m, const char *why)
     /* Both before manage_goto(), which asserts that they agree. */
     m->gentle = false;
     m->deadline_ms = loop_deadline(m->loop, drain_ms);
+    manage_fleet_retire(m);
     manage_goto(m, MANAGE_DRAINING);
     /* In a gentle drain before, some may have been joined. */
     for (unsigned i = 0; i < m->env.nworkers; i++)
@@ -121,6 +122,7 @@ manage_begin_gentle_drain(struct manage *m, const char *why)
     elog(ELOG_INFO, "%s: finishing requests in flight, without a deadline", why);
     m->gentle = true;
     m->deadline_ms = UINT64_MAX;
+    manage_fleet_retire(m);
     manage_goto(m, MANAGE_DRAINING);
     for (unsigned i = 0; i < m->env.nworkers; i++)
         worker_drain_gently(m->env.workers[i]);

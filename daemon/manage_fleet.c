@@ -63,6 +63,14 @@ manage_fleet_open(struct manage *m)
     return 0;
 }
 
+/* What is still answered is validated; the one that follows has the name. */
+void
+manage_fleet_retire(struct manage *m)
+{
+    if (m->fleet != NULL)
+        fleet_retire(m->fleet);
+}
+
 /* The workers have ended: nothing is appended any more. */
 void
 manage_fleet_close(struct manage *m)

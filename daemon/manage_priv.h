@@ -83,6 +83,7 @@ unsigned manage_tls_reload(void *ctx, json_t **answer);
 
 /* manage_fleet.c.  0, also where there is none; TERR_NOMEM. */
 int manage_fleet_open(struct manage *m);
+void manage_fleet_retire(struct manage *m);
 void manage_fleet_close(struct manage *m);
 
 /* manage.c: the ways down.  manage_end: as SIGTERM; the other one has no deadline. */

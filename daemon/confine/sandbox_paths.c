@@ -141,6 +141,8 @@ paths_of_conf(struct paths *p, const struct conf *conf)
         if (conf->listens[i].tls.said) /* each day's secret takes the place of the last one's */
             paths_allow_renewed(p, conf->listens[i].tls.session_secret);
     }
+    if (conf->fleet.said && conf->fleet.state[0] != '\0')
+        paths_allow_around(p, conf->fleet.state);
     if (conf->admin != NULL)
         paths_allow_address(p, &conf->admin->address);
     for (unsigned i = 0; i < conf->ntables; i++) /* readers count themselves in the state file */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "daemon/cache/cache.h"
 #include "daemon/cache/invalidation.h"
@@ -205,23 +206,31 @@ fleet_report(struct fleet *f)
     f->reports = link_send(&f->commands, TAG_REPORT, words, n);
 }
 
+static bool
+fleet_queue(struct fleet *f, const struct slice *words, unsigned n)
+{
+    return link_send(&f->commands, TAG_QUEUED, words, n);
+}
+
+/* Its name and its key at once: in between the name of another one that goes could be removed. */
 static void
 fleet_claim(struct fleet *f)
 {
-    struct slice words[6] = {
+    const struct slice multi = SLICE_LIT("MULTI"), exec = SLICE_LIT("EXEC");
+    const struct slice member[] = {
         SLICE_LIT("SADD"), slice_str(f->nodes_key), slice_str(f->env.conf->node)};
+    struct slice words[6];
     char value[256], guard[24];
     unsigned n;
 
     tassert(f->state == FLEET_APART);
     f->position = (struct fleet_id){0, 0};
     f->state = FLEET_CLAIMING;
-    if (!link_send(&f->commands, TAG_MEMBER, words, 3))
-        return;
     n = fleet_put_value(f, words, value, sizeof(value), guard);
     words[n++] = SLICE_LIT("NX");
     f->report_sent_ms = fleet_now(f);
-    link_send(&f->commands, TAG_CLAIM, words, n);
+    if (fleet_queue(f, &multi, 1) && fleet_queue(f, member, 3) && fleet_queue(f, words, n))
+        link_send(&f->commands, TAG_CLAIM, &exec, 1);
 }
 
 void
@@ -253,7 +262,7 @@ fleet_take_claim(struct fleet *f, const struct engine_reply *r)
 
     if (f->state != FLEET_CLAIMING)
         return;
-    if (engine_reply_type(r) == ENGINE_STATUS)
+    if (engine_reply_count(r) == 2 && engine_reply_type(engine_reply_at(r, 1)) == ENGINE_STATUS)
         fleet_enter(f);
     else
         link_send(&f->commands, TAG_OWNER, words, 2);
@@ -268,7 +277,7 @@ fleet_take_owner(struct fleet *f, const struct engine_reply *r)
     if (f->state != FLEET_CLAIMING)
         return;
     if (fleet_value_parse(text, &epoch, &incarnation, &id) &&
-        slice_eq(epoch, slice_str(f->epoch))) {
+        (slice_eq(epoch, slice_str(f->epoch)) || slice_eq(epoch, slice_str(f->before.epoch)))) {
         fleet_enter(f);
         return;
     }
@@ -278,8 +287,10 @@ fleet_take_owner(struct fleet *f, const struct engine_reply *r)
     if (!f->complained && text.len > 0)
         elog(ELOG_ERROR,
             "fleet: there is another node '%s' in fleet '%s' (or was until a moment ago, and ended "
-            "without a word): each needs a name of its own; asked again each second, for %" PRId64
-            " ms at most after it ended",
+            "without a word): each needs a name of its own. It is asked again until the engine has "
+            "forgotten it, which is %" PRId64
+            " ms after it was heard last; `state` names a file by "
+            "which a node knows its own name again",
             f->env.conf->node, f->env.conf->name, f->guard_ms);
     f->complained = f->complained || text.len > 0;
 }
@@ -365,6 +376,78 @@ fleet_trim(struct fleet *f)
     link_send(&f->commands, TAG_TRIM, words, 5);
 }
 
+/* A proof need not wait for one that trusts nothing any more, and the one that follows gets the name: if the key is not
+ * another process's by now, which the engine checks. */
+void
+fleet_retire(struct fleet *f)
+{
+    struct slice words[] = {SLICE_LIT("WATCH"), slice_str(f->node_key)};
+    bool was_in = f->state == FLEET_IN;
+
+    OBJ_CHECK(f, FLEET_MAGIC);
+    if (f->state == FLEET_RETIRED)
+        return;
+    fleet_leave_step(f, FLEET_RETIRED);
+    f->trouble = "this node is leaving its fleet";
+    if (!was_in || f->commands.state != LINK_UP || !fleet_queue(f, words, 2))
+        return;
+    words[0] = SLICE_LIT("GET");
+    link_send(&f->commands, TAG_LEAVING, words, 2);
+}
+
+static void
+fleet_take_leaving(struct fleet *f, const struct engine_reply *r)
+{
+    const struct slice multi = SLICE_LIT("MULTI"), exec = SLICE_LIT("EXEC");
+    const struct slice unwatch = SLICE_LIT("UNWATCH");
+    const struct slice key[] = {SLICE_LIT("DEL"), slice_str(f->node_key)};
+    const struct slice member[] = {
+        SLICE_LIT("SREM"), slice_str(f->nodes_key), slice_str(f->env.conf->node)};
+    struct slice epoch, incarnation;
+    struct fleet_id id;
+
+    if (!fleet_value_parse(engine_reply_text(r), &epoch, &incarnation, &id) ||
+        !slice_eq(epoch, slice_str(f->epoch))) {
+        fleet_queue(f, &unwatch, 1);
+        return;
+    }
+    if (fleet_queue(f, &multi, 1) && fleet_queue(f, key, 2) && fleet_queue(f, member, 3))
+        fleet_queue(f, &exec, 1);
+    elog(ELOG_INFO, "fleet: node '%s' has left fleet '%s'", f->env.conf->node, f->env.conf->name);
+}
+
+/* ---- the state file ---- */
+
+static int
+fleet_open_state(struct fleet *f)
+{
+    char why[128];
+
+    f->state_fd = -1;
+    if (f->env.conf->state[0] == '\0')
+        return 0;
+    f->state_fd = fleet_state_open(f->env.conf, &f->before, why, sizeof(why));
+    if (f->state_fd >= 0)
+        return 0;
+    elog(ELOG_ERROR, "fleet: state: %s: %s", f->env.conf->state, why);
+    f->state_fd = -1;
+    return TERR_IO;
+}
+
+/* Behind the position, never in front of it: what is applied twice does no harm. */
+static void
+fleet_keep_state(struct fleet *f)
+{
+    if (f->state_fd < 0 || f->state != FLEET_IN || fleet_now(f) < f->state_ms ||
+        (fleet_id_compare(f->kept.position, f->position) == 0 && f->kept.epoch[0] != '\0'))
+        return;
+    f->state_ms = fleet_now(f) + FLEET_STATE_MS;
+    memcpy(f->kept.epoch, f->epoch, sizeof(f->epoch));
+    f->kept.position = f->position;
+    if (fleet_state_write(f->state_fd, f->env.conf, &f->kept) != 0)
+        elog(ELOG_WARN, "fleet: state: %s cannot be written", f->env.conf->state);
+}
+
 /* ---- replies ---- */
 
 /* What an engine refuses is said with the command, as that is what its ACL lacks. */
@@ -375,8 +458,8 @@ fleet_is_refused(struct fleet *f, struct link *k, unsigned tag, const struct eng
         [TAG_SEE] = "SET",
         [TAG_SEEN] = "GET",
         [TAG_ANCHOR] = "XRANGE",
-        [TAG_MEMBER] = "SADD",
-        [TAG_CLAIM] = "SET",
+        [TAG_QUEUED] = "MULTI, SADD, SET, DEL, SREM or EXEC",
+        [TAG_CLAIM] = "EXEC",
         [TAG_OWNER] = "GET",
         [TAG_HELLO] = "XADD",
         [TAG_REPORT] = "SET",
@@ -387,7 +470,7 @@ fleet_is_refused(struct fleet *f, struct link *k, unsigned tag, const struct eng
         [TAG_VALUES] = "MGET",
         [TAG_READ] = "XREAD",
         [TAG_OLDEST] = "XRANGE",
-        [TAG_LEAVE] = "DEL"};
+        [TAG_LEAVING] = "GET"};
     struct slice text = engine_reply_text(r);
     char why[LINK_WHY_MAX];
 
@@ -443,10 +526,12 @@ fleet_take(struct fleet *f, unsigned tag, const struct engine_reply *r)
     case TAG_OLDEST:
         fleet_take_oldest(f, r);
         break;
+    case TAG_LEAVING:
+        fleet_take_leaving(f, r);
+        break;
     case TAG_SEE:
-    case TAG_MEMBER:
+    case TAG_QUEUED:
     case TAG_TRIM:
-    case TAG_LEAVE:
         break;
     }
 }
@@ -565,6 +650,7 @@ fleet_run(struct task *t)
     if (f->commands.state == LINK_UP && f->state == FLEET_IN && f->report_due && f->anchored &&
         !f->reports)
         fleet_report(f);
+    fleet_keep_state(f);
     fleet_proofs_tick(f);
     fleet_check(f);
     if (fleet_proofs_wait(f))
@@ -592,6 +678,7 @@ fleet_open(struct fleet **out, const struct fleet_env *env)
     struct fleet *f = calloc(1, sizeof(*f));
     const struct conf_fleet *conf = env->conf;
     uint64_t epoch;
+    int err;
 
     if (f == NULL)
         return TERR_NOMEM;
@@ -604,6 +691,17 @@ fleet_open(struct fleet **out, const struct fleet_env *env)
     f->magic = FLEET_MAGIC;
     f->env = *env;
     f->state = FLEET_APART;
+    task_init(&f->task, &env->loop->tasks, fleet_run);
+    err = fleet_open_state(f);
+    if (err == 0)
+        err = resolver_open(&f->resolver, env->loop, &f->task, env->name_servers);
+    if (err != 0) {
+        if (f->state_fd >= 0)
+            close(f->state_fd);
+        free(f->nodes);
+        OBJ_FREE(f);
+        return err;
+    }
     f->guard_ms = conf->max_blind + conf->max_blind / 8 + 500; /* clocks go unequally */
     f->mature_ms = TIMER_NEVER;
     snprintf(f->epoch, sizeof(f->epoch), "%016" PRIx64, epoch);
@@ -615,13 +713,7 @@ fleet_open(struct fleet **out, const struct fleet_env *env)
     list_init(&f->unlogged);
     list_init(&f->recent);
     list_init(&f->waits);
-    task_init(&f->task, &env->loop->tasks, fleet_run);
     timer_init(&f->timer, &f->task);
-    if (resolver_open(&f->resolver, env->loop, &f->task, env->name_servers) != 0) {
-        free(f->nodes);
-        OBJ_FREE(f);
-        return TERR_NOMEM;
-    }
     fleet_open_link(f, &f->commands, "commands");
     fleet_open_link(f, &f->reading, "reading");
     f->apart_ms = (int64_t)fleet_now(f);
@@ -631,22 +723,6 @@ fleet_open(struct fleet **out, const struct fleet_env *env)
     return 0;
 }
 
-/* A proof need not wait for one that has said that it goes. */
-static void
-fleet_leave(struct fleet *f)
-{
-    struct slice words[3] = {SLICE_LIT("DEL"), slice_str(f->node_key)};
-
-    if (f->commands.state != LINK_UP || f->state != FLEET_IN)
-        return;
-    if (!link_send(&f->commands, TAG_LEAVE, words, 2))
-        return;
-    words[0] = SLICE_LIT("SREM");
-    words[1] = slice_str(f->nodes_key);
-    words[2] = slice_str(f->env.conf->node);
-    link_send(&f->commands, TAG_LEAVE, words, 3);
-}
-
 void
 fleet_close(struct fleet **fp)
 {
@@ -654,13 +730,14 @@ fleet_close(struct fleet **fp)
 
     OBJ_TAKE(f, fp, FLEET_MAGIC);
     tassert(list_empty(&f->waits));
-    fleet_leave(f);
     link_close(&f->commands);
     link_close(&f->reading);
     resolver_close(&f->resolver);
     timer_unlink(&f->timer);
     task_cancel(&f->task);
     fleet_write_forget(f);
+    if (f->state_fd >= 0)
+        close(f->state_fd);
     free(f->nodes);
     OBJ_FREE(f);
 }

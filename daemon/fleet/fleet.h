@@ -43,9 +43,12 @@ struct fleet_env {
     const char *name_servers; /* as of resolver_open() */
 };
 
-/* Before there are workers: nothing stored is trusted until the engine is there.  0 or TERR_NOMEM. */
+/* Before there are workers: nothing stored is trusted until the engine is there.  0, TERR_NOMEM, or
+ * TERR_IO and a word in the error log: the state file. */
 int fleet_open(struct fleet **out, const struct fleet_env *env);
-/* The workers have been joined.  The engine is told as far as it is there: others wait for this node no longer. */
+/* The process drains: it trusts nothing any more, and its name is given up, as soon as the engine knows. */
+void fleet_retire(struct fleet *f);
+/* The workers have been joined. */
 void fleet_close(struct fleet **fp);
 
 /* Of a record that this node has applied: copied, and into the log as soon as the engine takes it.  Its ticket, or 0:

@@ -10,6 +10,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/fleet/engine_conn.h"
 #include "daemon/fleet/fleet.h"
+#include "daemon/fleet/fleet_state.h"
 #include "daemon/fleet/link.h"
 #include "daemon/shm/counters.h"
 
@@ -22,7 +23,8 @@ enum {
     FLEET_READ_BLOCK_MS = 1000, /* how long the engine waits for one, at most */
     FLEET_POLL_MS = 1000,       /* between looks at the nodes, while no proof is waited for */
     FLEET_TRIM_MS = 10000,
-    FLEET_CLAIM_AGAIN_MS = 1000,
+    FLEET_STATE_MS = 1000, /* between two writings of the state file */
+    FLEET_CLAIM_AGAIN_MS = 250,
 };
 
 /* Where the node stands. */
@@ -31,6 +33,7 @@ enum fleet_state {
     FLEET_CLAIMING, /* it asks for its name */
     FLEET_ENTERING, /* it writes its first entry, from which on it reads */
     FLEET_IN,       /* it has a position */
+    FLEET_RETIRED,  /* it goes, for good: its name is free for the one that follows */
 };
 
 /* Commands, by what becomes of their reply. */
@@ -39,19 +42,19 @@ enum fleet_tag {
     TAG_SEE,    /* since when this engine is known: written, unless it is */
     TAG_SEEN,   /* and read */
     TAG_ANCHOR, /* is our place in the log still there? */
-    TAG_MEMBER, /* our name among all */
+    TAG_QUEUED, /* of a transaction: what counts comes with its EXEC */
     TAG_CLAIM,  /* our key, if it is free */
     TAG_OWNER,  /* which process has it */
     TAG_HELLO,  /* our first entry, or one that keeps the log from being older than our place */
     TAG_REPORT, /* our position */
     TAG_ADD,    /* an invalidation */
     TAG_TRIM,
-    TAG_NODES,  /* all names */
-    TAG_ALIVE,  /* is the engine's own key there? */
-    TAG_VALUES, /* what the nodes have reported */
-    TAG_READ,   /* entries behind our place */
-    TAG_OLDEST, /* the log's first entry */
-    TAG_LEAVE,
+    TAG_NODES,   /* all names */
+    TAG_ALIVE,   /* is the engine's own key there? */
+    TAG_VALUES,  /* what the nodes have reported */
+    TAG_READ,    /* entries behind our place */
+    TAG_OLDEST,  /* the log's first entry */
+    TAG_LEAVING, /* is our key still ours? */
 };
 
 /* One invalidation of this node on its way into the log: the command, as it is sent. */
@@ -79,10 +82,14 @@ struct fleet {
     uint32_t magic;
     enum fleet_state state;
     struct fleet_env env;
-    char epoch[17]; /* of this process: another one with our name is another node */
+    char epoch
+        [FLEET_STATE_EPOCH_MAX]; /* of this process: another one with our name is another node */
     struct task task;
     struct timer timer;
     struct link commands, reading;
+    int state_fd;                         /* -1: none */
+    struct fleet_state_line before, kept; /* as the file had it at the start, and has it */
+    uint64_t state_ms;
     struct resolver *resolver;
     bool commands_were_up, reading_was_up;
     bool joined;     /* once at least: something may be stored */

@@ -7,6 +7,7 @@ and behind the proof no node shows the one before.
 """
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -14,7 +15,7 @@ import unittest
 sys.dont_write_bytecode = True
 import tls_world
 from fleet_world import Engine, Node, Sentinel, Versions, Wire, wait_for_proofs
-from tarnd import free_port, wait_until
+from tarnd import Answer, free_port, read_to_end, wait_until
 
 PROGRAM = None
 # What a node needs of an engine, as docs/fleet.md has it.
@@ -242,6 +243,53 @@ class Fleet(unittest.TestCase):
         answer = a.purge(url="http://tarn.test/v/x", timeout_ms=500)
         self.assertIn("token", answer)
         wait_until(lambda: b.get("/v/x").version == version, "the purge arrives", 5)
+
+    # ---- coming and going ----
+
+    def test_a_node_that_goes_leaves_its_name(self):
+        a, b = self.node("a", max_blind="60s"), self.node("b", max_blind="60s")
+        for n in (a, b):
+            wait_until(n.is_in_step, "in step", 10)
+        self.assertEqual(a.close(), 0)
+        self.assertEqual(self.engine.ask("EXISTS", "tarn:{shop}:node:a"), 0)
+        self.assertEqual(self.engine.ask("SMEMBERS", "tarn:{shop}:nodes"), [b"b"])
+        again = self.node("a", max_blind="60s")
+        wait_until(again.is_in_step, "the name is free at once", 5)
+
+    def test_one_that_drains_trusts_nothing_and_its_follower_has_the_name(self):
+        a = self.node("a", max_blind="60s")
+        wait_until(a.is_in_step, "in step", 10)
+        self.store((a,))
+        with a.connect() as s:  # it waits for this one
+            s.sendall(b"GET /v/x HTTP/1.1\r\nHost: tarn.test\r\n")
+            a.admin("/v1/drain", "POST")
+            follower = self.node("a", max_blind="60s")
+            wait_until(follower.is_in_step, "the follower has the name", 5)
+            version = self.origin.change("/v/x")
+            s.sendall(b"\r\n")
+            self.assertEqual(int(Answer(read_to_end(s)).body), version)
+
+    def test_a_node_that_crashed_knows_its_name_by_its_state(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        state = os.path.join(folder, "fleet")
+        a = self.node("a", max_blind="60s", fleet=f", state: {state}")
+        b = self.node("b", max_blind="60s")
+        for n in (a, b):
+            wait_until(n.is_in_step, "in step", 10)
+        wait_until(lambda: os.path.getsize(state) > 0, "it is written", 5)
+        with open(state, encoding="ascii") as f:
+            self.assertRegex(f.read(), r"^tarn-fleet 1 shop a [0-9a-f]{16} \d+-\d+ *\n$")
+        self.assertEqual(os.stat(state).st_mode & 0o777, 0o600)
+        second = subprocess.run([PROGRAM, "-c", a.config], capture_output=True, timeout=30, check=False)
+        self.assertIn(b"another tarnd has it open", second.stderr)
+        self.assertNotEqual(second.returncode, 0)
+        a.process.kill()
+        a.process.wait()
+        again = self.node("a", max_blind="60s", fleet=f", state: {state}")
+        wait_until(again.is_in_step, "its name is its own", 5)
+        without = self.node("b", max_blind="60s")
+        wait_until(lambda: "name" in without.fleet()["why"], "without a state it is not", 5)
 
     # ---- bad input ----
 

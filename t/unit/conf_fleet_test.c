@@ -59,6 +59,7 @@ TEST(conf_fleet, a_name_and_an_engine_have_all_defaults)
     CHECK_EQ(0, f->engines[0].db);
     CHECK_STR("", f->sentinel);
     CHECK_STR("", f->password_file);
+    CHECK_STR("", f->state);
     CHECK_STR("", f->password);
     CHECK_EQ(30000, f->max_blind);
     CHECK_EQ(2000, f->wait);
@@ -271,7 +272,7 @@ TEST(conf_fleet, names_and_bounds_have_their_errors)
     expect_errors(NODE("engine: 'redis://a', max_blnd: 1s, peers: [b]"),
         "2:51 unknown key 'max_blnd' in section 'fleet'; did you mean 'max_blind'?\n"
         "2:65 unknown key 'peers' in section 'fleet'; it takes: name, node, engine, sentinel, "
-        "password_file, tls, max_blind, wait, key_prefix, log_entries, log_age\n");
+        "state, password_file, tls, max_blind, wait, key_prefix, log_entries, log_age\n");
 }
 
 TEST(conf_fleet, the_stream_is_longer_than_a_node_may_be_blind)

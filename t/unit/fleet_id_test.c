@@ -60,5 +60,37 @@ TEST(values, are_read_whole_or_not_at_all)
         CHECK(!fleet_value_parse(slice_str(bad[i]), &epoch, &incarnation, &id));
 }
 
+static void
+state_of(char text[300], const char *words)
+{
+    memset(text, ' ', 300);
+    memcpy(text, words, strlen(words));
+    text[255] = '\n';
+}
+
+TEST(state, a_line_of_another_node_or_that_is_torn_says_nothing)
+{
+    static const char *const bad[] = {"", "tarn-fleet", "tarn-fleet 2 shop a 0123456789abcdef 1-2",
+        "tarn-fleet 1 shop b 0123456789abcdef 1-2", "tarn-fleet 1 other a 0123456789abcdef 1-2",
+        "tarn-fleet 1 shop a 0123 1-2", "tarn-fleet 1 shop a 0123456789abcdef",
+        "tarn-fleet 1 shop a 0123456789abcdef 1"};
+    const struct conf_fleet conf = {.name = "shop", .node = "a"};
+    struct fleet_state_line line = {.epoch = "as it was"};
+    char text[300];
+
+    for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
+        state_of(text, bad[i]);
+        CHECK(!fleet_state_parse(slice_of(text, 256), &conf, &line));
+    }
+    state_of(text, "tarn-fleet 1 shop a 0123456789abcdef 17-3");
+    CHECK(!fleet_state_parse(slice_of(text, 255), &conf, &line)); /* its end is missing */
+    CHECK_STR("as it was", line.epoch);
+    CHECK(fleet_state_parse(slice_of(text, 256), &conf, &line));
+    CHECK_STR("0123456789abcdef", line.epoch);
+    CHECK_EQ(17, line.position.ms);
+    CHECK_EQ(3, line.position.seq);
+}
+
 TEST_MAIN(TEST_ENTRY(ids, are_read_and_written), TEST_ENTRY(ids, have_an_order),
-    TEST_ENTRY(values, are_read_whole_or_not_at_all))
+    TEST_ENTRY(values, are_read_whole_or_not_at_all),
+    TEST_ENTRY(state, a_line_of_another_node_or_that_is_torn_says_nothing))
