@@ -71,19 +71,24 @@ entry_of_pairs(struct fleet *f, const struct pairs *pairs)
     return e;
 }
 
-/* NULL: no memory, or no other node could read it. */
-static struct fleet_entry *
-entry_new(struct fleet *f, const struct invalidation *inv)
+/* 0, TERR_NOMEM, or that no other node could read it. */
+static int
+entry_new(struct fleet *f, const struct invalidation *inv, struct fleet_entry **out)
 {
     struct pair list[INVALIDATION_PAIRS_MAX];
     size_t room = entry_room(inv);
     struct pairs pairs = {.list = list, .max = ARRAY_LEN(list), .room = {malloc(room), room}};
-    struct fleet_entry *e = NULL;
+    int err = TERR_NOMEM;
 
-    if (pairs.room.ptr != NULL && invalidation_to_pairs(inv, &pairs) == 0)
-        e = entry_of_pairs(f, &pairs);
+    *out = NULL;
+    if (pairs.room.ptr != NULL)
+        err = invalidation_to_pairs(inv, &pairs);
+    if (err == 0) {
+        *out = entry_of_pairs(f, &pairs);
+        err = *out != NULL ? 0 : TERR_NOMEM;
+    }
     free(pairs.room.ptr);
-    return e;
+    return err;
 }
 
 static void
@@ -106,26 +111,34 @@ entry_land(struct post *p)
     task_wake(&f->task);
 }
 
+static uint64_t
+fleet_lose(struct fleet *f, const char *why)
+{
+    atomic_fetch_sub(&f->nqueued, 1);
+    counter_add_shared(f->env.counters, COUNTER_fleet_lost, 1);
+    elog(ELOG_ERROR, "fleet: an invalidation counts at this node alone: %s", why);
+    return 0;
+}
+
 uint64_t
 fleet_append(struct fleet *f, const struct invalidation *inv)
 {
-    struct fleet_entry *e = NULL;
+    struct fleet_entry *e;
     uint64_t ticket;
+    int err;
 
     OBJ_CHECK(f, FLEET_MAGIC);
-    if (atomic_fetch_add(&f->nqueued, 1) < FLEET_QUEUED_MAX)
-        e = entry_new(f, inv);
-    if (e == NULL) {
-        atomic_fetch_sub(&f->nqueued, 1);
-        counter_add_shared(f->env.counters, COUNTER_fleet_lost, 1);
-        elog(ELOG_ERROR, "fleet: an invalidation is lost for the other nodes: there is no room for "
-                         "it while the engine is away");
-        return 0;
-    }
+    if (atomic_fetch_add(&f->nqueued, 1) >= FLEET_QUEUED_MAX)
+        return fleet_lose(f, "too many wait for the engine");
+    err = entry_new(f, inv, &e);
+    if (err != 0) /* a tag with a control character, as a policy may make */
+        return fleet_lose(f, err == TERR_NOMEM
+                                 ? terr_text(err)
+                                 : "other nodes could not read it, by its characters");
     ticket = atomic_fetch_add(&f->tickets, 1) + 1;
     e->ticket = ticket;
     e->post.land = entry_land;
-    inbox_send(&f->env.loop->inbox, &e->post);
+    inbox_send(&f->env.loop->inbox, &e->post); /* the management loop's from here on */
     return ticket;
 }
 

@@ -10,9 +10,11 @@
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/cache_control.h"
+#include "daemon/http/codings.h"
 #include "daemon/http/conditional.h"
 #include "daemon/http/date.h"
 #include "daemon/http/derive.h"
+#include "daemon/http/dictionary.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/framing.h"
 #include "daemon/http/freshness.h"
@@ -752,6 +754,63 @@ fuzz_language(struct slice text)
     tassert(memcmp(once, twice, (size_t)len) == 0);
 }
 
+/* What a client says of codings is the same each time that it is read, and whoever refuses all of them gets none. */
+static void
+fuzz_codings(struct slice text)
+{
+    static const char refusal[] = "gzip;q=0, br;q=0, zstd;q=0, dcz;q=0";
+    char bytes[FUZZ_TEXT_MAX + sizeof(refusal)];
+    struct http_field f[2] = {{.value_len = (uint16_t)text.len, .id = HTTP_F_ACCEPT_ENCODING},
+        {.value_off = (uint16_t)text.len,
+            .value_len = sizeof(refusal) - 1,
+            .id = HTTP_F_ACCEPT_ENCODING}};
+    struct http_message req = {
+        .base = bytes, .fields = f, .present = HTTP_BIT(HTTP_F_ACCEPT_ENCODING), .nfields = 1};
+    unsigned forms, takes;
+
+    memcpy(mempcpy(bytes, text.ptr, text.len), refusal, sizeof(refusal));
+    forms = http_forms_find(&req);
+    takes = http_codings(&req);
+    tassert((forms & HTTP_FORMS_KNOWN) != 0);
+    tassert(http_forms_find(&req) == forms); /* which it may have remembered */
+    tassert(((forms & HTTP_FORM_GZIP) != 0) == ((takes & HTTP_TAKES_GZIP) != 0));
+    tassert((forms & HTTP_FORM_BR) == 0 || (takes & HTTP_TAKES_BR) != 0);
+    req.nfields = 2;
+    tassert(http_forms_find(&req) == HTTP_FORMS_KNOWN);
+    tassert(http_codings(&req) == 0 && !http_takes_dcz(&req));
+    f[0].drop = f[1].drop = true; /* nominated by Connection: as if there were none */
+    tassert(http_forms_find(&req) == HTTP_FORMS_KNOWN && http_codings(&req) == 0);
+}
+
+/* Both fields of RFC 9842, of one text. */
+static void
+fuzz_dictionary(struct slice text)
+{
+    static const char more[] = "dczUse-As-Dictionary";
+    char bytes[FUZZ_TEXT_MAX + sizeof(more)];
+    const uint16_t len = (uint16_t)text.len;
+    struct http_field f[2] = {{.value_len = len, .id = HTTP_F_AVAILABLE_DICTIONARY},
+        {.value_off = len, .value_len = 3, .id = HTTP_F_ACCEPT_ENCODING}};
+    struct http_field offer = {
+        .name_off = (uint16_t)(len + 3), .name_len = 17, .value_len = len, .id = HTTP_F_OTHER};
+    struct http_message req = {.base = bytes,
+        .fields = f,
+        .present = HTTP_BIT(HTTP_F_AVAILABLE_DICTIONARY) | HTTP_BIT(HTTP_F_ACCEPT_ENCODING),
+        .nfields = 2};
+    struct http_message resp = {
+        .base = bytes, .fields = &offer, .present = HTTP_BIT(HTTP_F_OTHER), .nfields = 1};
+    uint8_t hash[DICTIONARY_HASH_LEN], again[DICTIONARY_HASH_LEN];
+
+    memcpy(mempcpy(bytes, text.ptr, text.len), more, sizeof(more));
+    if (dictionary_available(&req, hash)) {
+        tassert(text.len >= 46 && dictionary_available(&req, again)); /* of 32 bytes in base64 */
+        tassert(memcmp(hash, again, sizeof(hash)) == 0);
+        req.nfields = 1; /* without dcz */
+        tassert(!dictionary_available(&req, again));
+    }
+    (void)dictionary_is_offered(&resp);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -787,6 +846,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 'l':
         fuzz_language(text);
+        break;
+    case 'e':
+        fuzz_codings(text);
+        break;
+    case 'd':
+        fuzz_dictionary(text);
         break;
     default:
         fuzz_id(text);
