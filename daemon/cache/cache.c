@@ -204,20 +204,23 @@ cache_refreshes(const struct cache_choice *choice, const struct cache_query *q, 
 
 /* Nothing that is stored may be used.  The order matters: that nothing is there is an answer, and
  * needs no fetch; a marker spares the wait behind a fetch that would be of no use; and with
- * only-if-cached (RFC 9111 5.2.1.7) the client waits for no fetch either. */
+ * only-if-cached (RFC 9111 5.2.1.7) the client waits for no fetch either.  While nothing is trusted a fetch that
+ * began before may be of what was purged since, so none is joined. */
 static enum cache_verdict
 cache_judge_unusable(struct cache *c, const struct cache_query *q,
     const struct cache_choice *choice, struct cache_answer *out)
 {
+    bool joins = choice->busy != NULL && cache_is_trusted(c);
+
     if (c->negative != NULL && cache_is_absent(c, q, &out->absent, &out->reason))
         return CACHE_ABSENT;
-    if (choice->busy == NULL && choice->nbusy >= LIMIT_VARIANTS)
+    if (!joins && choice->nbusy >= LIMIT_VARIANTS)
         return CACHE_PASS;
     if (choice->marker != NULL && cache_passes(choice->marker, q))
         return CACHE_PASS;
     if (q->only_stored)
         return CACHE_PASS;
-    if (choice->busy != NULL && !cache_is_late(choice, q))
+    if (joins && !cache_is_late(choice, q))
         return CACHE_QUEUED;
     return CACHE_MISS;
 }

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 sys.dont_write_bytecode = True
@@ -129,6 +130,23 @@ class Fleet(unittest.TestCase):
                 b.get("/v/x")
                 self.assertIn("hit", b.get("/v/x").fields["cache-status"])
                 self.assert_proven(a.purge(url="http://tarn.test/v/x"), ["a" + how, "b" + how])
+
+    def test_a_fetch_from_before_is_not_joined_while_nothing_is_trusted(self):
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        a, b = self.node("a"), self.node("b", port=wire.port)
+        wait_for_proofs((a, b))
+        held = self.origin.held["/v/x"] = threading.Event()
+        first = threading.Thread(target=b.get, args=("/v/x",))
+        first.start()
+        wait_until(lambda: self.origin.asked["/v/x"] == 1, "the origin is asked", 10)
+        self.origin.held.clear()
+        wire.cut()
+        version = self.origin.change("/v/x")
+        wait_until(lambda: a.purge(url="http://tarn.test/v/x", timeout_ms=300)["proof"] == "all", "a proof without b", 10)
+        self.assertEqual(b.get("/v/x").version, version)
+        held.set()
+        first.join()
 
     def test_without_the_engine_nodes_serve_and_purges_are_refused(self):
         a, b = self.nodes("ab", max_blind="3s")

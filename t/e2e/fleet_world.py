@@ -192,6 +192,7 @@ class Versions(http.server.ThreadingHTTPServer):
         self.version = collections.Counter()
         self.asked = collections.Counter()
         self.lock = threading.Lock()
+        self.held = {}  # an event for a name: its answers, with the version of when they were asked for, wait for it
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -202,6 +203,9 @@ class Versions(http.server.ThreadingHTTPServer):
                 with world.lock:
                     world.asked[name] += 1
                     version = world.version[name]
+                    held = world.held.get(name)
+                if held:
+                    held.wait(60)
                 tag = f'"{version}"'
                 if self.headers.get("If-None-Match") == tag:
                     self.send_response(304)
