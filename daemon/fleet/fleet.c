@@ -206,7 +206,7 @@ fleet_report(struct fleet *f)
     f->reports = link_send(&f->commands, TAG_REPORT, words, n);
 }
 
-static bool
+bool
 fleet_queue(struct fleet *f, const struct slice *words, unsigned n)
 {
     return link_send(&f->commands, TAG_QUEUED, words, n);
@@ -470,7 +470,8 @@ fleet_is_refused(struct fleet *f, struct link *k, unsigned tag, const struct eng
         [TAG_VALUES] = "MGET",
         [TAG_READ] = "XREAD",
         [TAG_OLDEST] = "XRANGE",
-        [TAG_LEAVING] = "GET"};
+        [TAG_LEAVING] = "GET",
+        [TAG_TIDY] = "GET"};
     struct slice text = engine_reply_text(r);
     char why[LINK_WHY_MAX];
 
@@ -529,6 +530,9 @@ fleet_take(struct fleet *f, unsigned tag, const struct engine_reply *r)
     case TAG_LEAVING:
         fleet_take_leaving(f, r);
         break;
+    case TAG_TIDY:
+        fleet_take_tidy(f, r);
+        break;
     case TAG_SEE:
     case TAG_QUEUED:
     case TAG_TRIM:
@@ -556,6 +560,7 @@ static void
 fleet_commands_began(struct fleet *f)
 {
     f->reports = f->polls = false;
+    f->tidied[0] = '\0';
     f->anchored = false;
     f->report_due = false;
     snprintf(f->engine_key, sizeof(f->engine_key), "%s:{%s}:engine:%s", f->env.conf->key_prefix,
@@ -587,6 +592,7 @@ fleet_due(struct fleet *f)
         f->trimmed_ms = now + FLEET_TRIM_MS;
         fleet_trim(f);
         fleet_write_tidy(f);
+        fleet_tidy(f);
     }
     /* Our place may not become older than what is kept. */
     if (f->commands.state == LINK_UP && f->state == FLEET_IN &&

@@ -23,7 +23,8 @@ enum {
     FLEET_READ_BLOCK_MS = 1000, /* how long the engine waits for one, at most */
     FLEET_POLL_MS = 1000,       /* between looks at the nodes, while no proof is waited for */
     FLEET_TRIM_MS = 10000,
-    FLEET_STATE_MS = 1000, /* between two writings of the state file */
+    FLEET_GONE_GUARDS = 10, /* guard times after which a name without a node is removed */
+    FLEET_STATE_MS = 1000,  /* between two writings of the state file */
     FLEET_CLAIM_AGAIN_MS = 250,
 };
 
@@ -55,6 +56,7 @@ enum fleet_tag {
     TAG_READ,    /* entries behind our place */
     TAG_OLDEST,  /* the log's first entry */
     TAG_LEAVING, /* is our key still ours? */
+    TAG_TIDY,    /* is a name that is to be removed still free? */
 };
 
 /* One invalidation of this node on its way into the log: the command, as it is sent. */
@@ -74,6 +76,7 @@ struct fleet_node {
     char name[FLEET_NAME_MAX + 1];
     bool lives, in_step;
     struct fleet_id position;
+    uint64_t gone_ms;    /* since when it does not live; 0: it does */
     uint64_t changed_ms; /* when its position was last seen to be another */
 };
 
@@ -134,7 +137,8 @@ struct fleet {
     struct fleet_node *nodes; /* FLEET_NODES_MAX */
     unsigned nnodes;
     bool polls, polled_alive;
-    bool too_many; /* names, for `nodes` */
+    bool too_many;                   /* names, for `nodes` */
+    char tidied[FLEET_NAME_MAX + 1]; /* the name that is being removed; "": none */
     unsigned quick;
     uint64_t polled_ms;
     struct fleet_id last; /* the newest position that any node has */
@@ -147,6 +151,8 @@ fleet_now(const struct fleet *f)
 }
 
 /* fleet.c */
+/* A command of a transaction.  False: it was not sent. */
+bool fleet_queue(struct fleet *f, const struct slice *words, unsigned n);
 /* Milliseconds since the epoch by the engine's clock; 0: it is not known. */
 uint64_t fleet_engine_ms(const struct fleet *f);
 void fleet_send_hello(struct fleet *f);
@@ -176,6 +182,8 @@ void fleet_write_forget(struct fleet *f); /* at the end */
 void fleet_poll(struct fleet *f);
 void fleet_take_nodes(struct fleet *f, const struct engine_reply *r);
 void fleet_take_values(struct fleet *f, const struct engine_reply *r);
+void fleet_tidy(struct fleet *f);
+void fleet_take_tidy(struct fleet *f, const struct engine_reply *r);
 void fleet_note_logged(struct fleet *f, const struct fleet_entry *e);
 /* Those that have waited long enough. */
 void fleet_proofs_tick(struct fleet *f);

@@ -210,6 +210,10 @@ nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_r
     struct fleet_id position = {0, 0};
 
     node->lives = engine_reply_type(r) == ENGINE_STRING;
+    if (node->lives)
+        node->gone_ms = 0;
+    else if (node->gone_ms == 0)
+        node->gone_ms = fleet_now(f);
     node->in_step = node->lives &&
                     fleet_value_parse(engine_reply_text(r), &epoch, &incarnation, &position) &&
                     slice_eq(incarnation, slice_str(f->commands.incarnation));
@@ -288,4 +292,49 @@ fleet_take_values(struct fleet *f, const struct engine_reply *r)
     }
     if (fleet_proofs_wait(f))
         task_wake(&f->task);
+}
+
+/* ---- names that no node has any more ---- */
+
+static const char *
+tidy_key(const struct fleet *f, char key[FLEET_KEY_MAX])
+{
+    snprintf(key, FLEET_KEY_MAX, "%s:{%s}:node:%s", f->env.conf->key_prefix, f->env.conf->name,
+        f->tidied);
+    return key;
+}
+
+/* One at a time.  A node that takes the name meanwhile touches its key, and the transaction fails. */
+void
+fleet_tidy(struct fleet *f)
+{
+    uint64_t patience = FLEET_GONE_GUARDS * (uint64_t)f->guard_ms;
+    char key[FLEET_KEY_MAX];
+    struct slice words[2] = {SLICE_LIT("WATCH")};
+
+    for (unsigned i = 0; i < f->nnodes && f->tidied[0] == '\0'; i++)
+        if (f->nodes[i].gone_ms > 0 && fleet_now(f) > f->nodes[i].gone_ms + patience)
+            memcpy(f->tidied, f->nodes[i].name, sizeof(f->tidied));
+    if (f->tidied[0] == '\0')
+        return;
+    words[1] = slice_str(tidy_key(f, key));
+    if (!fleet_queue(f, words, 2))
+        return;
+    words[0] = SLICE_LIT("GET");
+    link_send(&f->commands, TAG_TIDY, words, 2);
+}
+
+void
+fleet_take_tidy(struct fleet *f, const struct engine_reply *r)
+{
+    const struct slice multi = SLICE_LIT("MULTI"), exec = SLICE_LIT("EXEC");
+    const struct slice unwatch = SLICE_LIT("UNWATCH");
+    const struct slice member[] = {
+        SLICE_LIT("SREM"), slice_str(f->nodes_key), slice_str(f->tidied)};
+
+    if (engine_reply_type(r) != ENGINE_NIL)
+        fleet_queue(f, &unwatch, 1);
+    else if (fleet_queue(f, &multi, 1) && fleet_queue(f, member, 3))
+        fleet_queue(f, &exec, 1);
+    f->tidied[0] = '\0';
 }

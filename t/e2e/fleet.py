@@ -309,6 +309,16 @@ class Fleet(unittest.TestCase):
         without = self.node("b", max_blind="60s")
         wait_until(lambda: "name" in without.fleet()["why"], "without a state it is not", 5)
 
+    def test_a_name_without_a_node_is_forgotten(self):
+        a, b = self.node("a"), self.node("b")
+        for n in (a, b):
+            wait_until(n.is_in_step, "in step", 10)
+        b.process.kill()
+        wait_until(lambda: self.engine.ask("SMEMBERS", "tarn:{shop}:nodes") == [b"a"], "its name goes", 60)
+        again = self.node("b")
+        wait_for_proofs((a, again))
+        self.assert_proven(a.purge(url="http://tarn.test/v/x"), "ab")
+
     # ---- bad input ----
 
     def test_two_nodes_with_one_name(self):
