@@ -435,6 +435,25 @@ class Windows(unittest.TestCase):
         script.gate.set()
         self.whole(reader.result())
 
+    def test_in_a_full_store_a_client_that_takes_nothing_holds_up_no_other(self):
+        self.set_parameter("idle_send_timeout", "10m")
+        self.set_parameter("stream_window", "16MiB")
+        crowd = []
+        for i in range(5):  # windows that no client reads take all the room there is
+            script, target = self.add(f"crowd-{i}")
+            crowd += self.gather(script, target, Slow, Slow)
+            script.head.set()
+        self.wait_while_bytes_come(2)
+        self.assertGreater(self.counter("storage.used"), 60 * MI)
+        self.set_parameter("stream_window", "4MiB")
+        script, target = self.add("full")
+        slow, fast = self.gather(script, target, Slow, Reader)
+        script.head.set()
+        self.whole(fast.result())
+        for one in crowd:
+            reset(one.socket)
+        self.whole(slow.rest())
+
     def test_what_breaks_off_is_cut_for_all(self):
         script, target = self.add("broken")
         script.cut_at = 2 * PIECE
