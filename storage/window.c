@@ -14,7 +14,11 @@
  *     until held + C is within the bound.
  *  d. With readers, none of them hungry: each either has bytes to take or leases to return, or
  *     stands ahead and is about to ask.  All three come back here, and window_unblock() looks.
- *  e. With none, the writer waits for one. */
+ *  e. With none, the writer waits for one.
+ *  f. In a full store (c) makes no room when all that is held is leased.  A window of several readers
+ *     is stuck then, and gets a segment past the limit: slow clients may keep theirs for minutes.  A
+ *     reader that has a lease gets none of it, so what is leased past the limit is one segment a
+ *     reader. */
 #include "storage/window.h"
 
 #include <errno.h>
@@ -232,12 +236,24 @@ window_victim(struct window *w)
     return NULL;
 }
 
-/* Under lock.  A writer that is woken without a victim would be refused again, once for each
- * return. */
+/* Does a reader wait for a new segment, while all that is held is leased?  One that is alone has
+ * leased it itself, and returns it.  From the front: what is there was leased last. */
+static bool
+window_is_stuck(struct window *w)
+{
+    if (w->iters < 2 || list_empty(&w->ahead))
+        return false;
+    for (struct list *l = w->ring.prev; l != &w->ring; l = l->prev)
+        if (window_seg_of(l)->leases == 0)
+            return false;
+    return true;
+}
+
+/* Under lock.  A writer that is woken otherwise would be refused again, once for each return. */
 void
 window_unblock(struct window *w)
 {
-    if (w->blocked && window_victim(w) != NULL)
+    if (w->blocked && (window_victim(w) != NULL || window_is_stuck(w)))
         window_wake_writer(w);
 }
 
@@ -315,8 +331,23 @@ window_is_ahead(struct window *w, uint64_t more)
     return false;
 }
 
-/* Makes room for `more` bytes, one segment at least; false: the writer waits.  A reader that waits
- * for bytes must learn that returning is now up to it. */
+/* Under lock: the writer waits.  A reader that waits for bytes must learn that returning is now up
+ * to it. */
+static void
+window_refuse(struct window *w, struct waiter *waiter)
+{
+    tassert_slow(window_check(w));
+    /* Under the lock that returns take: one that comes between the refusal and the arming would
+     * not wake the writer. */
+    storage_arm(waiter, &w->writers);
+    w->refused_room = true;
+    if (w->blocked)
+        return;
+    w->blocked = true;
+    waiter_notify_all(&w->readers);
+}
+
+/* Makes room for `more` bytes, one segment at least; false: the writer waits. */
 static bool
 window_make_room(struct window *w, uint64_t more, struct waiter *waiter)
 {
@@ -334,19 +365,28 @@ window_make_room(struct window *w, uint64_t more, struct waiter *waiter)
         if (room)
             window_advance(w, window_seg_end(seg));
     }
-    if (!room) {
-        tassert_slow(window_check(w));
-        /* Under the lock that returns take: one that comes between the refusal and the arming would
-         * not wake the writer. */
-        storage_arm(waiter, &w->writers);
-        w->refused_room = true;
-        if (!w->blocked) {
-            w->blocked = true;
-            waiter_notify_all(&w->readers);
-        }
-    }
+    if (!room)
+        window_refuse(w, waiter);
     pthread_mutex_unlock(&w->lock);
     return room;
+}
+
+/* The store is full: must there be a segment past its limit?  False: the writer waits.  A window
+ * without segments gets one, or a pass could stand still for ever. */
+static bool
+window_must_grow(struct window *w, struct waiter *waiter)
+{
+    struct window_seg *seg;
+    bool must;
+
+    pthread_mutex_lock(&w->lock);
+    while ((seg = window_victim(w)) != NULL) /* returned since window_give_way() */
+        window_advance(w, window_seg_end(seg));
+    must = w->held == 0 || window_is_stuck(w);
+    if (!must)
+        window_refuse(w, waiter);
+    pthread_mutex_unlock(&w->lock);
+    return must;
 }
 
 /* Gives back one segment to a store that is full; false: none may go.  Called between two tries of
@@ -367,11 +407,12 @@ window_give_way(struct window *w)
 /* The window owns `seg` from here on.  There was room, so grace, patience and the search for a
  * reader in the way begin anew. */
 static void
-window_append(struct window *w, struct window_seg *seg, size_t size)
+window_append(struct window *w, struct window_seg *seg, size_t size, bool forced)
 {
     *seg = (struct window_seg){.magic = WINDOW_SEG_MAGIC,
         .start = atomic_load(&w->base.len),
-        .room = (uint32_t)(size - sizeof *seg)};
+        .room = (uint32_t)(size - sizeof *seg),
+        .forced = forced};
     pthread_mutex_lock(&w->lock);
     list_add_tail(&w->ring, &seg->link);
     w->held += window_seg_cost(w, seg);
@@ -418,6 +459,7 @@ window_grow(struct window *w, struct waiter *waiter)
 {
     enum charge what = window_charge(w->base.kind);
     size_t size = window_next_size(w);
+    bool forced;
     void *p;
     int err;
 
@@ -426,18 +468,17 @@ window_grow(struct window *w, struct waiter *waiter)
     do /* may evict: not under lock */
         err = store_get(stobj_store(&w->base), size, what, window_how(w, size), &p);
     while ((err == -EAGAIN || err == -ENOSPC) && window_give_way(w));
-    if (err == -EAGAIN || err == -ENOSPC) {
-        /* The store is full.  The returns of our own readers are sure to come; and a window without
-         * segments gets one all the same, or a pass could stand still for ever.  Asking for the
-         * whole bound succeeds only when nothing is held. */
-        if (!window_make_room(w, w->bound, waiter))
+    forced = err == -EAGAIN || err == -ENOSPC;
+    if (forced) {
+        /* The store is full.  The returns of our own readers are sure to come, but perhaps late. */
+        if (!window_must_grow(w, waiter))
             return -EAGAIN;
         if (size > WINDOW_SEG_FORCED)
             size = WINDOW_SEG_FORCED;
         err = store_get(stobj_store(&w->base), size, what, BUDGET_FORCE, &p);
     }
     if (err == 0)
-        window_append(w, p, size);
+        window_append(w, p, size, forced);
     return err;
 }
 

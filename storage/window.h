@@ -20,6 +20,7 @@
  *   blocked  the writer was refused: nothing more comes until something changes
  *   expected a reader that has not come yet, and will come for the first byte: it counts as one
  *            that stands there
+ *   stuck    all that is held is leased, and a reader waits beside those that lease it
  *   in the way  the first segment that a reader stands in: no room comes before it is left
  *
  * What the writer may take away when there is no room is window_victim()'s to say.  Private to
@@ -36,6 +37,7 @@ struct window_seg {
     uint32_t leases;     /* not yet returned */
     uint32_t readers;    /* that stand in it */
     uint32_t room, used; /* bytes */
+    bool forced;         /* past the store's limit */
     struct list link;    /* in window.ring, in order, or window.behind */
     uint64_t start;      /* offset in the object */
     char bytes[];

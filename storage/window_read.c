@@ -118,11 +118,12 @@ window_check_stale(struct window *w, struct lease_iter *it)
 /* ---- Taking ---- */
 
 /* One segment always, for it was claimed when the reader came.  Of what is left over no reader gets
- * more than leaves half of the claims to readers that come later. */
+ * more than leaves half of the claims to readers that come later, and none of what is past the store's
+ * limit, unless it is alone: no other waits for its returns then. */
 static bool
-window_may_lease(const struct window *w, uint32_t leases)
+window_may_lease(const struct window *w, const struct window_seg *seg, uint32_t leases)
 {
-    return leases == 0 || window_claims(w) < w->claims_max / 2;
+    return leases == 0 || (window_claims(w) < w->claims_max / 2 && (!seg->forced || w->iters == 1));
 }
 
 /* What is published of its segment, and where to stand then.  `leases` is what it has already: the
@@ -167,7 +168,8 @@ window_append_extents(struct window *w, struct lease_iter *it, struct lease_batc
 {
     unsigned n = 0;
 
-    while (b->n < b->max && window_has_bytes(it) && window_may_lease(w, it->outstanding + n)) {
+    while (b->n < b->max && window_has_bytes(it) &&
+           window_may_lease(w, it->place.seg, it->outstanding + n)) {
         window_lease_one(w, it, &b->extents[b->n++], it->outstanding + n);
         n++;
     }
