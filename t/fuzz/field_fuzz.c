@@ -285,6 +285,7 @@ fuzz_head(struct slice text, bool is_request)
     if (end == NULL)
         return;
     h.target_len = (uint16_t)(end - text.ptr);
+    h.len = (uint16_t)text.len;
     fuzz_head_lines(&h, slice_of(end + 1, text.len - h.target_len - 1u));
     (void)vary_match(slice_of(text.ptr, h.target_len), &h);
     if (is_request)
