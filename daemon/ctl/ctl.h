@@ -20,6 +20,12 @@ enum ctl_exit {
     CTL_REFUSED = 1,     /* tarnd said no, and why; or what was asked for is not there */
     CTL_USAGE = 2,       /* the command line is wrong, or a file that it names */
     CTL_UNREACHABLE = 3, /* no answer from there, or not as tarnd answers */
+    CTL_UNPROVEN = 4,    /* done, and not every node of the fleet has shown that it did the same */
+};
+
+enum {
+    CTL_TIMEOUT_MAX_MS = 600000, /* of --timeout: tarnd takes no more */
+    CTL_WAIT_MAX_MS = 60000,     /* of `fleet: wait` in the configuration */
 };
 
 struct ctl {
@@ -35,6 +41,10 @@ struct ctl {
     bool live;
     const char *tag, *url, *status, *client, *format; /* of log */
     bool hit, miss, all, follow, wait;
+    const char *wait_for,
+        *timeout; /* of what a fleet shares: wait_for is what stands behind --wait */
+    bool local;
+    long long patience_ms;               /* an answer may take so much longer */
     const char *to, *rate, *concurrency; /* of warm */
     bool quiet;                          /* a tarnd that does not answer is not reported */
 };

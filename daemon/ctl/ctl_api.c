@@ -204,7 +204,7 @@ api_exchange(struct ctl *c, const char *method, const char *path, struct slice b
         curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
         curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
         curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-        curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)ANSWER_MS);
+        curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(ANSWER_MS + c->patience_ms));
         curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, answer_take);
         curl_easy_setopt(curl, CURLOPT_WRITEDATA, a);
         /* Whatever POSTFIELDS would make of it: a PUT has a body from memory, too. */
@@ -284,8 +284,14 @@ api_say_refusal(const json_t *o, long status)
         if (what != NULL)
             fprintf(stderr, "    hint: %s\n", what);
     }
+    /* Applied there, and its place in the fleet's log is not known. */
+    if (error == NULL && json_object_get(o, "proof") != NULL)
+        error = json_string_value(json_object_get(o, "why"));
     if (error != NULL)
-        ctl_say("%s", error);
+        ctl_say("%s%s",
+            json_object_get(o, "proof") != NULL ? "done at this node, and perhaps nowhere else: "
+                                                : "",
+            error);
     else
         ctl_say("tarnd answered with status %ld", status);
     if (hint != NULL)

@@ -18,9 +18,13 @@
 static int
 purge_ask(struct ctl *c, json_t *body)
 {
-    json_t *o;
-    int rc = ctl_ask(c, "POST", "/v1/purge", body, &o);
+    json_t *o = NULL;
+    int rc = ctl_fleet_ask(c, body);
 
+    if (rc == CTL_DONE)
+        rc = ctl_ask(c, "POST", "/v1/purge", body, &o);
+    else
+        json_decref(body);
     if (rc == CTL_DONE && !c->json) {
         long long n = json_integer_value(json_object_get(o, "purged"));
         const char *url = json_string_value(json_object_get(o, "url"));
@@ -41,6 +45,8 @@ purge_ask(struct ctl *c, json_t *body)
             puts("");
         }
     }
+    if (rc == CTL_DONE)
+        rc = ctl_fleet_proof(c, o);
     json_decref(o);
     return rc;
 }
@@ -128,17 +134,24 @@ ban_expression(const struct ctl *c)
 int
 ctl_ban(struct ctl *c)
 {
-    json_t *o = NULL;
+    json_t *o = NULL, *body;
     char *text;
     int rc;
 
     if (!ctl_args_are_text(c))
         return CTL_USAGE;
     text = ban_expression(c);
-    rc = ctl_ask(c, "POST", "/v1/bans", json_pack("{ss}", "expression", text), &o);
+    body = json_pack("{ss}", "expression", text);
     free(text);
+    rc = ctl_fleet_ask(c, body);
+    if (rc == CTL_DONE)
+        rc = ctl_ask(c, "POST", "/v1/bans", body, &o);
+    else
+        json_decref(body);
     if (rc == CTL_DONE && !c->json)
         puts("older objects that match are not used any more");
+    if (rc == CTL_DONE)
+        rc = ctl_fleet_proof(c, o);
     json_decref(o);
     return rc;
 }

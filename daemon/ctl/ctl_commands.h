@@ -55,6 +55,13 @@ int ctl_ban_list(struct ctl *c);
 int ctl_index_stats(struct ctl *c);
 int ctl_index_dump(struct ctl *c);
 
+/* ctl_fleet.c */
+int ctl_fleet(struct ctl *c);
+/* Puts --wait, --timeout and --local into the body of an invalidation.  CTL_DONE or CTL_USAGE. */
+int ctl_fleet_ask(struct ctl *c, json_t *body);
+/* Prints what the answer proves, where that was asked.  CTL_DONE or CTL_UNPROVEN. */
+int ctl_fleet_proof(const struct ctl *c, const json_t *o);
+
 /* ctl_tls.c */
 int ctl_tls_list(struct ctl *c);
 int ctl_tls_reload(struct ctl *c);

@@ -179,7 +179,7 @@ completion_bash(bool zsh)
           "        case ${COMP_WORDS[i]} in\n"
           "        "
           "-a|--admin|--token-file|--limit|--every|--count|--tag|--url|--status|--client|--format|"
-          "--to|--rate|--concurrency) "
+          "--to|--rate|--concurrency|--timeout) "
           "((i++)) ;;\n"
           "        -*) ;;\n"
           "        *) if [ -z \"$first\" ]; then first=${COMP_WORDS[i]}; else first=done; fi ;;\n"

@@ -2,7 +2,8 @@
  *
  *   tarnctl [OPTIONS] COMMAND [ARGUMENTS]
  *
- * Options may stand anywhere.  getopt(3) takes them all into struct ctl, the rest are words; the
+ * Options may stand anywhere.  getopt(3) takes them all into struct ctl, the rest are words, in
+ * their order; the
  * longest name of ctl_table.h that they begin with is the command, and the words behind it are
  * its arguments.  Only then is it known which options fit: main_run() refuses the others.
  *
@@ -38,6 +39,8 @@ enum {
     OPTION_ALL,
     OPTION_FOLLOW,
     OPTION_WAIT,
+    OPTION_TIMEOUT,
+    OPTION_LOCAL,
     OPTION_TO,
     OPTION_RATE,
     OPTION_CONCURRENCY,
@@ -63,7 +66,9 @@ static const struct option main_options[] = {
     {"miss", no_argument, NULL, OPTION_MISS},
     {"all", no_argument, NULL, OPTION_ALL},
     {"follow", no_argument, NULL, OPTION_FOLLOW},
-    {"wait", no_argument, NULL, OPTION_WAIT},
+    {"wait", optional_argument, NULL, OPTION_WAIT},
+    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
+    {"local", no_argument, NULL, OPTION_LOCAL},
     {"to", required_argument, NULL, OPTION_TO},
     {"rate", required_argument, NULL, OPTION_RATE},
     {"concurrency", required_argument, NULL, OPTION_CONCURRENCY},
@@ -160,7 +165,7 @@ main_token(struct ctl *c, const char *file)
     return rc;
 }
 
-/* Of `log` and `warm`.  Whether it is one.  Pairs of an option and its place: a switch of
+/* Of `log`, `warm` and what a fleet shares.  Whether it is one.  Pairs of an option and its place: a switch of
  * thirteen more cases would be longer and say less. */
 static bool
 main_log_option(struct ctl *c, int opt)
@@ -174,7 +179,8 @@ main_log_option(struct ctl *c, int opt)
         {OPTION_TO, &c->to, NULL}, {OPTION_RATE, &c->rate, NULL},
         {OPTION_CONCURRENCY, &c->concurrency, NULL}, {OPTION_FORMAT, &c->format, NULL},
         {OPTION_HIT, NULL, &c->hit}, {OPTION_MISS, NULL, &c->miss}, {OPTION_ALL, NULL, &c->all},
-        {OPTION_FOLLOW, NULL, &c->follow}, {OPTION_WAIT, NULL, &c->wait}};
+        {OPTION_FOLLOW, NULL, &c->follow}, {OPTION_TIMEOUT, &c->timeout, NULL},
+        {OPTION_LOCAL, NULL, &c->local}};
 
     for (unsigned i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
         if (options[i].opt != opt)
@@ -186,6 +192,17 @@ main_log_option(struct ctl *c, int opt)
         return true;
     }
     return false;
+}
+
+/* `log --wait` has no value; `purge --wait all` has one, which getopt(3) cannot know.  `command` is the
+ * first word in front of it, or NULL. */
+static void
+main_wait(struct ctl *c, const char *command, char **argv)
+{
+    c->wait = true;
+    c->wait_for = optarg;
+    if (optarg == NULL && command != NULL && strcmp(command, "log") != 0 && argv[optind] != NULL)
+        c->wait_for = argv[optind++];
 }
 
 /* -1: go on; else the exit status. */
@@ -273,7 +290,9 @@ main_run(struct ctl *c, const char *const *words, int n)
         !main_has(cmd, c->miss, "--miss") || !main_has(cmd, c->all, "--all") ||
         !main_has(cmd, c->to != NULL, "--to") || !main_has(cmd, c->rate != NULL, "--rate") ||
         !main_has(cmd, c->concurrency != NULL, "--concurrency") ||
-        !main_has(cmd, c->follow, "--follow") || !main_has(cmd, c->wait, "--wait"))
+        !main_has(cmd, c->follow, "--follow") || !main_has(cmd, c->wait, "--wait") ||
+        !main_has(cmd, c->wait_for != NULL, "--wait all|log") ||
+        !main_has(cmd, c->timeout != NULL, "--timeout") || !main_has(cmd, c->local, "--local"))
         return CTL_USAGE;
     return cmd->run(c);
 }
@@ -289,32 +308,52 @@ main_flushed(int rc)
     return CTL_USAGE;
 }
 
+static int
+main_words(struct ctl *c, const char *const *words, int n, bool help)
+{
+    int rc;
+
+    /* Before the number of words is judged: `tarnctl ban --help` has no expression. */
+    if (help)
+        return ctl_help_on(words, n);
+    if (n == 0) {
+        ctl_help_all();
+        return CTL_USAGE;
+    }
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return CTL_UNREACHABLE;
+    rc = main_run(c, words, n);
+    curl_global_cleanup();
+    return rc;
+}
+
 int
 main(int argc, char **argv)
 {
     const char *admin = getenv("TARN_ADMIN");
     struct ctl c = {.admin = admin != NULL && admin[0] != '\0' ? admin : CTL_ADMIN,
         .token = getenv("TARN_TOKEN")};
-    const char *const *words;
+    const char **words = calloc((size_t)argc + 1, sizeof(*words));
     bool help = false;
-    int opt, rc = -1;
+    int opt, n = 0, rc = -1;
 
-    /* GNU's getopt_long(3) takes options from behind the command, too. */
-    while (rc < 0 && (opt = getopt_long(argc, argv, "a:jhV", main_options, NULL)) != -1)
-        rc = main_option(&c, opt, &help);
-    if (rc >= 0)
-        return rc;
-    words = (const char *const *)argv + optind;
-    /* Before the number of words is judged: `tarnctl ban --help` has no expression. */
-    if (help)
-        return main_flushed(ctl_help_on(words, argc - optind));
-    if (argc == optind) {
-        ctl_help_all();
-        return CTL_USAGE;
+    if (words == NULL) {
+        ctl_say("out of memory");
+        return CTL_REFUSED;
     }
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return CTL_UNREACHABLE;
-    rc = main_run(&c, words, argc - optind);
-    curl_global_cleanup();
+    /* "-": GNU's getopt_long(3) gives words as the option 1, so that options may stand between them. */
+    while (rc < 0 && (opt = getopt_long(argc, argv, "-a:jhV", main_options, NULL)) != -1) {
+        if (opt == 1)
+            words[n++] = optarg;
+        else if (opt == OPTION_WAIT)
+            main_wait(&c, words[0], argv);
+        else
+            rc = main_option(&c, opt, &help);
+    }
+    for (; rc < 0 && optind < argc; optind++) /* behind "--" */
+        words[n++] = argv[optind];
+    if (rc < 0)
+        rc = main_words(&c, words, n, help);
+    free(words);
     return main_flushed(rc);
 }

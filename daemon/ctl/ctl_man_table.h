@@ -19,6 +19,7 @@
     X("purge", "", "purge-tag ban why")                                                            \
     X("purge-tag", "", "purge ban")                                                                \
     X("ban", "add bans, and list them", "purge purge-tag why")                                     \
+    X("fleet", "", "purge purge-tag ban status")                                                   \
     X("vcl", "load, use, label and discard policies", "reload why")                                \
     X("backend", "list backends, and set their health", "vcl stat")                                \
     X("table", "list, show and load tables in shared memory", "vcl")                               \
@@ -57,6 +58,11 @@
     X("purge-tag", "TAG", "one of a response's tags; 256 at most")                                 \
     X("ban", "EXPRESSION",                                                                         \
       "comparisons with && between them: FIELD OPERATOR ARGUMENT; between quotes, for the shell")  \
+    X("", "--wait all|log",                                                                        \
+      "in a fleet: all waits until every node has applied it, log until it is in the fleet's log. Default: log") \
+    X("", "--timeout T", "with --wait: T at most, as 5s or 300ms, up to 10m. Default: wait of the section fleet") \
+    X("", "--local", "in a fleet: at this node alone")                                             \
+    X("fleet", "status", "what it prints without it, too")                                         \
     X("vcl", "--use", "use it at once, for all requests from now on")                              \
     X("vcl", "LABEL", "a name that stands for a policy, and can stand for another one later")      \
     X("vcl", "NAME", "of a policy; `tarnctl vcl list` has them")                                   \
@@ -96,6 +102,9 @@
     X("ban", "tarnctl ban 'obj.http.X-Product == 1234 && obj.age > 5m'",                           \
       "ends a product's responses that are older than five minutes")                               \
     X("ban", "tarnctl ban list", "bans, and how many objects each has removed")                    \
+    X("purge", "tarnctl purge http://www.example.com/page --wait all --timeout 5s",                \
+      "remove it at all nodes, and wait until they have")                                          \
+    X("fleet", "tarnctl fleet", "are all nodes in step?")                                          \
     X("vcl", "tarnctl vcl load --use v2 /etc/tarn/v2.vcl", "compile a policy, and use it")         \
     X("vcl", "tarnctl vcl use boot", "back to the one that tarnd began with")                      \
     X("backend", "tarnctl backend set-health app1 sick", "app1 gets no more requests")             \

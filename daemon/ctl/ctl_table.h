@@ -5,6 +5,10 @@
 #define TARN_CTL_TABLE_H
 
 /* clang-format off */
+#define CTL_FLEET_HELP                                                                             \
+    "In a fleet all nodes do the same.  --wait log waits until it is in the fleet's log, as without\n" \
+    "--wait; --wait all until every node has applied it, for T at most, as in 5s.  Exit status 4:\n" \
+    "not every node has by then, and those are printed; it stays in the log.  --local: this node alone.\n"
 #define CTL_COMMAND_TABLE(X)                                                                       \
     X("status", "", 0, 0, status, "", "state, version, addresses, the policy in use")              \
     X("stat", "[--live] [--every S] [--count N] [PATTERN]", 0, 1, stat,                            \
@@ -50,25 +54,33 @@
       "URLs are requested as by a TLS proxy (X-Forwarded-Proto), see trusted_proxies.\n"           \
       "Exit status 1: some responses were errors, or missing; 3: all were missing.\n",             \
       "request each URL of a list or a sitemap, so that it is stored")                             \
-    X("purge", "[--soft] URL [FIELD...] | --all [--soft]", 0, 33, purge,                           \
+    X("purge", "[--soft] URL [FIELD...] | --all [--soft] "                                         \
+      "[--wait all|log] [--timeout T] [--local]", 0, 33, purge,                                    \
       "URL is absolute, as clients request it: http://www.example.com/page, or https:// where a\n" \
       "trusted proxy sends that scheme; or a path on the first listener's address, as\n"           \
       "`why` takes it, and then it prints that URL.  All variants are removed.\n"                  \
       "Where the policy's vcl_hash reads request fields, FIELDs name the request:\n"               \
       "    tarnctl purge http://www.example.com/page 'X-Language: de'\n"                           \
       "With --soft they stay, stale, until they have been fetched anew.  With --all everything\n"  \
-      "that was fetched before now leaves, or with --soft becomes stale.\n",                       \
+      "that was fetched before now leaves, or with --soft becomes stale.\n" CTL_FLEET_HELP,        \
       "remove the responses stored under URL, or all")                                             \
-    X("purge-tag", "[--soft] TAG...", 1, 256, purge_tag,                                           \
+    X("purge-tag", "[--soft] TAG... [--wait all|log] [--timeout T] [--local]", 1, 256, purge_tag,  \
       "Tags are set by responses in Surrogate-Key, xkey or Cache-Tag, and by a policy with\n"      \
       "tarn.tag().  The next lookup obeys at once; then all responses are scanned and counted.\n"  \
-      "With --soft they stay, stale, until they have been fetched anew.\n",                        \
+      "With --soft they stay, stale, until they have been fetched anew.\n" CTL_FLEET_HELP,         \
       "remove the responses with one of the tags")                                                 \
-    X("ban", "EXPRESSION...", 1, 64, ban,                                                          \
+    X("ban", "EXPRESSION... [--wait all|log] [--timeout T] [--local]", 1, 64, ban,                 \
       "EXPRESSION is as in Varnish; between quotes, or its words, as varnishadm takes them:\n"     \
-      "    tarnctl ban 'obj.http.X-Product == 1234 && obj.age > 5m'\n",                            \
+      "    tarnctl ban 'obj.http.X-Product == 1234 && obj.age > 5m'\n" CTL_FLEET_HELP,             \
       "objects that match are not used any more")                                                  \
     X("ban list", "", 0, 0, ban_list, "", "bans, the newest first")                                \
+    X("fleet", "[status]", 0, 1, fleet,                                                            \
+      "STATE of a node: in step; lags, when it has not applied what was in the log a second and\n" \
+      "a half ago; not of this engine, when it reports to another one, or to what this one was;\n" \
+      "unknown, when it has ended without a word.  LAG is the time in the log from its position to\n" \
+      "the newest.  Exit status 1: this node trusts nothing that it has stored, or a node is not\n" \
+      "in step.\n",                                                                                \
+      "nodes that share invalidations, and for how long this one trusts what it has stored")       \
     X("vcl list", "", 0, 0, vcl_list, "", "policies that are loaded, and labels")                  \
     X("vcl load", "[--use] NAME FILE", 2, 2, vcl_load,                                             \
       "FILE - is standard input.  Every error is printed; nothing changes until the policy is\n"   \
@@ -142,7 +154,8 @@
     X(DONE, "done")                                                                                \
     X(REFUSED, "tarnd refused: standard error says why, and what would be right")                  \
     X(USAGE, "the command line, or a file that it names, is wrong")                                \
-    X(UNREACHABLE, "no answer at ADDRESS, or not that of a tarnd")
+    X(UNREACHABLE, "no answer at ADDRESS, or not that of a tarnd")                                 \
+    X(UNPROVEN, "done, but with --wait all not every node of the fleet has applied it in time")
 /* clang-format on */
 
 #endif

@@ -227,7 +227,7 @@ class Installed(Folder):
             self.assertEqual(list(page), ["NAME", "SYNOPSIS", "DESCRIPTION", "ARGUMENTS AND OPTIONS",
                                           "EXIT STATUS", "EXAMPLES", "SEE ALSO"])
             self.assertRegex(page["NAME"], f"^ *tarnctl-{word} - .")
-            taken = set(re.findall(r"--[a-z]+|\b[a-z]+(?:\|[a-z]+)+|\b[A-Z]{2,}\b", page["SYNOPSIS"]))
+            taken = set(re.findall(r"--[a-z]+(?: [a-z]+\|[a-z]+)?|\b[a-z]+(?:\|[a-z]+)+|\b[A-Z]{2,}\b", page["SYNOPSIS"]))
             for each in taken - {"OPTION"}:
                 self.assertRegex(page["ARGUMENTS AND OPTIONS"],
                                  rf"(?m)^ {{7}}{re.escape(each)}( .+|( .+)?\n {{14}}.+)$", word)

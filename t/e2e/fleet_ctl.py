@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""fleet_ctl.py TARND TARNCTL [TEST...] -- what an operator of a fleet does with tarnctl, and what it says.
+
+redis-server is the engine.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+import tarnd
+from fleet_world import Engine, Node, Versions, Wire, wait_for_proofs
+
+DONE, REFUSED, USAGE, UNREACHABLE, UNPROVEN = range(5)
+PROGRAM = CTL = None
+URL = "http://tarn.test/v/x"
+
+
+class FleetCtl(unittest.TestCase):
+    def setUp(self):
+        self.engine = Engine()
+        self.addCleanup(self.engine.close)
+        self.origin = Versions()
+        self.addCleanup(self.origin.close)
+
+    def node(self, name, port=None, **how):
+        n = Node(PROGRAM, name, port or self.engine.port, self.origin, **how)
+        self.addCleanup(n.tidy)
+        return n
+
+    def nodes(self, names, **how):
+        all_ = [self.node(name, **how) for name in names]
+        wait_for_proofs(all_)
+        return all_
+
+    def ctl(self, node, *args, status=DONE):
+        """What it prints, and what it says is wrong."""
+        done = subprocess.run([CTL, "--admin", f"unix:{node.dir}/admin.sock", *args], capture_output=True, text=True,
+                              timeout=tarnd.PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, status, f"{args}: {done.stdout} {done.stderr}")
+        self.assertEqual(done.stderr == "", status == DONE, done.stderr)
+        return done.stdout, done.stderr
+
+    def store(self, nodes):
+        for n in nodes:
+            n.get("/v/x")
+            self.assertIn("hit", n.get("/v/x").fields["cache-status"])
+
+    # ---- the fleet ----
+
+    def test_nodes_in_step_are_shown_with_engine_and_trust(self):
+        a, b = self.nodes("ab", max_blind="5s")
+        for words in (("fleet",), ("fleet", "status")):
+            out = self.ctl(a, *words)[0]
+            self.assertRegex(out, r"(?m)^fleet +shop, this node is a$")
+            self.assertRegex(out, rf"(?m)^engine +127\.0\.0\.1:{self.engine.port}$")
+            self.assertRegex(out, r"(?m)^state +in step, trusts what it has stored for [345]\.\ds$")
+            self.assertRegex(out, r"(?m)^NODE +STATE +POSITION +LAG +MOVED$")
+            self.assertRegex(out, r"(?m)^a \(this\) +in step +\d+-\d+ +0\.0s +\d+\.\ds ago$")
+            self.assertRegex(out, r"(?m)^b +in step +\d+-\d+ +\d+\.\ds ")
+        self.assertEqual(json.loads(self.ctl(a, "--json", "fleet")[0])["nodes"][1]["node"], "b")
+        self.assertIn("tarnctl fleet status", self.ctl(a, "fleet", "stats", status=USAGE)[1])
+
+    def test_a_node_that_lags_or_is_gone_is_an_exit_status(self):
+        a, b = self.nodes("ab", max_blind="5s")
+        b.pause()
+        a.purge(wait="log", url=URL)
+        tarnd.wait_until(lambda: any(n["position"] != a.fleet()["last"] for n in a.fleet()["nodes"]),
+                         "it is seen that b stays behind", 5)
+        out, err = self.ctl(a, "fleet", status=REFUSED)
+        self.assertRegex(out, r"(?m)^b +lags +\d+-\d+ +\d+\.\ds ")
+        self.assertEqual(err, "tarnctl: node b: lags\n")
+        out, err = self.ctl(a, "--json", "fleet", status=REFUSED)
+        self.assertEqual(json.loads(out)["node"], "a")  # one answer, whole
+        b.process.kill()
+        tarnd.wait_until(lambda: not a.fleet()["nodes"][1]["lives"], "the engine has forgotten b", 15)
+        out, err = self.ctl(a, "fleet", status=REFUSED)
+        self.assertRegex(out, r"(?m)^b +unknown ")
+        self.assertEqual(err, "tarnctl: node b: unknown\n")
+        self.engine.ask("SREM", "tarn:{shop}:nodes", "b")  # as docs/fleet.md has it
+        tarnd.wait_until(lambda: len(a.fleet()["nodes"]) == 1, "it is seen", 5)
+        self.ctl(a, "fleet")
+
+    def test_a_node_that_is_blind_is_an_exit_status(self):
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        b = self.node("b", port=wire.port)
+        wait_for_proofs([b])
+        wire.cut()
+        tarnd.wait_until(lambda: not b.is_in_step(), "it is blind", 10)
+        out, err = self.ctl(b, "fleet", status=REFUSED)
+        self.assertRegex(out, r"(?m)^state +apart, trusts nothing that it has stored$")
+        self.assertRegex(out, r"(?m)^why +\S")
+        self.assertRegex(err, r"^tarnctl: this node trusts nothing that it has stored: \S")
+
+    def test_without_a_fleet_it_is_refused_with_what_is_right(self):
+        t = tarnd.Tarnd(PROGRAM, "admin: { address: 'unix:{dir}/admin.sock' }\n"
+                        f"backends: {{ default: {{ address: '127.0.0.1:{self.origin.server_address[1]}' }} }}\n")
+        self.addCleanup(t.tidy)
+        self.assertIn("a section 'fleet'", self.ctl(t, "fleet", status=REFUSED)[1])
+        self.assertIn("in no fleet", self.ctl(t, "purge", URL, "--wait", "all", status=REFUSED)[1])
+        self.assertEqual(self.ctl(t, "purge", URL, "--local")[0][:1], "0")
+
+    # ---- purges and bans ----
+
+    def test_each_way_to_purge_waits_for_all(self):
+        nodes = self.nodes("ab", policy=True)
+        proof = r"(?m)^every node has applied it: 2 of them, the last after \d+\.\d ms$"
+        for words in (("purge", URL, "--wait", "all"), ("purge", "--wait=all", "--soft", URL),
+                      ("purge", "--all", "--wait", "all"), ("purge-tag", "--wait", "all", "--timeout", "5s", "all"),
+                      ("ban", "--wait", "all", "obj.status == 200"), ("ban", "obj.status", "==", "200", "--wait=all")):
+            with self.subTest(words=words):
+                self.store(nodes)
+                version = self.origin.change("/v/x")
+                self.assertRegex(self.ctl(nodes[0], *words)[0], proof)
+                for n in nodes:
+                    self.assertEqual(n.get("/v/x").version, version)
+        self.assertRegex(self.ctl(nodes[0], "purge", "--wait", "log", URL)[0], r"(?m)^it is in the fleet's log, at \d+-\d+$")
+        self.assertEqual(json.loads(self.ctl(nodes[0], "--json", "purge", URL, "--wait", "all")[0])["proof"], "all")
+
+    def test_what_is_unproven_names_the_node_and_has_a_status_of_its_own(self):
+        a, b = self.nodes("ab", max_blind="10s", fleet=", wait: 200ms")
+        b.pause()
+        for words in (("purge", URL, "--wait", "all", "--timeout", "200ms"), ("purge", URL, "--wait", "all"),
+                      ("purge-tag", "x", "--wait", "all", "--timeout", "0.2s"),
+                      ("ban", "obj.status == 404", "--wait", "all", "--timeout", "200ms")):
+            with self.subTest(words=words):
+                out, err = self.ctl(a, *words, status=UNPROVEN)
+                self.assertTrue(out)
+                self.assertEqual(err, "tarnctl: unproven: not every node has applied it in that time\n    node b has not\n")
+        out, err = self.ctl(a, "--json", "purge", URL, "--wait", "all", status=UNPROVEN)
+        self.assertEqual(json.loads(out)["proof"], "none")
+        self.assertIn("node b has not", err)
+        self.ctl(a, "purge", URL, "--wait", "log")
+        self.ctl(a, "purge", URL)
+
+    def test_local_is_this_node_alone_and_works_without_the_engine(self):
+        a, b = self.nodes("ab", max_blind="10s")
+        self.store((a, b))
+        self.assertEqual(self.ctl(a, "purge", URL, "--local")[0], "1 response was removed\n")
+        self.assertIn("hit", b.get("/v/x").fields["cache-status"])
+        self.engine.kill()
+        tarnd.wait_until(lambda: a.fleet()["why"], "it is known", 10)
+        err = self.ctl(a, "purge", URL, status=REFUSED)[1]
+        self.assertRegex(err, r"^tarnctl: the fleet's engine cannot be reached: .*; nothing was done\n    hint: .*local")
+        self.assertEqual(self.ctl(a, "ban", "--local", "obj.status == 200")[0],
+                         "older objects that match are not used any more\n")
+        self.assertIn("local", self.ctl(a, "purge", URL, "--local", "--wait", "all", status=REFUSED)[1])
+
+    def test_mistakes_say_what_is_right(self):
+        a = self.node("a")
+        for words, said in ((("purge", URL, "--wait"), "all, for every node"),
+                            (("purge", URL, "--wait", "both"), "all, for every node"),
+                            (("purge", "--wait", URL), "tarnctl purge [--soft] URL"),
+                            (("purge", "--wait", URL, URL), "all, for every node"),
+                            (("ban", "--wait=some", "obj.status == 1"), "all, for every node"),
+                            (("purge", URL, "--wait", "all", "--timeout", "5"), "a time with its unit"),
+                            (("purge", URL, "--wait", "all", "--timeout", "11m"), "10m at most"),
+                            (("purge", URL, "--timeout", "-1s"), "a time with its unit"),
+                            (("stat", "--local"), "tarnctl stat has no --local"),
+                            (("log", "--wait=all"), "tarnctl log has no --wait all|log"),
+                            (("ban", "list", "--wait", "all"), "tarnctl ban list has no --wait"),
+                            (("status", "--timeout", "1s"), "tarnctl status has no --timeout")):
+            with self.subTest(words=words):
+                self.assertIn(said, self.ctl(a, *words, status=USAGE)[1])
+
+
+def main():
+    global PROGRAM, CTL
+    if len(sys.argv) < 3:
+        sys.exit("usage: fleet_ctl.py TARND TARNCTL [TEST...]")
+    if shutil.which("redis-server") is None:
+        print("redis-server is missing (scripts/install-deps --test)")
+        sys.exit(77)
+    PROGRAM, CTL = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+    unittest.main(verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
