@@ -388,6 +388,7 @@ fleet_retire(struct fleet *f)
     if (f->state == FLEET_RETIRED)
         return;
     fleet_leave_step(f, FLEET_RETIRED);
+    counter_add_shared(f->env.counters, COUNTER_fleet_member, UINT64_MAX /* less by one */);
     f->trouble = "this node is leaving its fleet";
     if (!was_in || f->commands.state != LINK_UP || !fleet_queue(f, words, 2))
         return;
@@ -723,6 +724,7 @@ fleet_open(struct fleet **out, const struct fleet_env *env)
     fleet_open_link(f, &f->commands, "commands");
     fleet_open_link(f, &f->reading, "reading");
     f->apart_ms = (int64_t)fleet_now(f);
+    counter_add_shared(env->counters, COUNTER_fleet_member, 1);
     fleet_show_lease(f);
     task_wake(&f->task);
     *out = f;
@@ -736,6 +738,8 @@ fleet_close(struct fleet **fp)
 
     OBJ_TAKE(f, fp, FLEET_MAGIC);
     tassert(list_empty(&f->waits));
+    if (f->state != FLEET_RETIRED)
+        counter_add_shared(f->env.counters, COUNTER_fleet_member, UINT64_MAX /* less by one */);
     link_close(&f->commands);
     link_close(&f->reading);
     resolver_close(&f->resolver);

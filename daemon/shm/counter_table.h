@@ -121,6 +121,7 @@
     X(negative, evicted, COUNTER, "Entries replaced before they expired")                          \
     X(negative, removed, COUNTER, "Entries removed: the name exists, was purged or changed")       \
     X(negative, dropped, COUNTER, "Entries dropped together: by a ban, a policy, a parameter")     \
+    X(fleet, member, GAUGE, "1: this node is in a fleet; 0: the configuration has none")           \
     X(fleet, trusts, GAUGE,                                                                        \
       "1: stored responses are trusted; 0: they are stale, as the engine was not heard")           \
     X(fleet, sent, COUNTER, "Invalidations of this node that the engine has confirmed")            \

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 import browser
+import fleet_world
 import tarnd
 import tls_ops_world
 from acme_world import openssl
@@ -117,7 +119,12 @@ class Page(unittest.TestCase):
         cls.browser.__exit__()
 
     def setUp(self):
-        config = CONFIG.format(origin=origin.address, token=TOKEN)
+        self.tarnd = None
+        self.start()
+
+    def start(self, more=""):
+        self.stop_tarnd()
+        config = CONFIG.format(origin=origin.address, token=TOKEN) + more
         said = tempfile.TemporaryFile()
         self.addCleanup(said.close)
         self.tarnd = tarnd.Tarnd(program, config, stderr=said)
@@ -204,6 +211,22 @@ class Page(unittest.TestCase):
         self.assertEqual(tab.run("document.querySelectorAll('.alone').length"), 0)
         self.tarnd.ask("/mail/inbox")
         tab.wait("!document.querySelector('#card-errors').hidden")
+        self.assertEqual(tab.complaints(), [])
+
+    @unittest.skipIf(shutil.which("redis-server") is None, "redis-server is missing")
+    def test_a_fleet_has_a_card_with_its_nodes(self):
+        engine = fleet_world.Engine()
+        self.addCleanup(engine.close)
+        self.start(f"fleet: {{ name: shop, node: a, engine: 'redis://127.0.0.1:{engine.port}', max_blind: 3s }}\n")
+        engine.ask("SADD", "tarn:{shop}:nodes", "gone")
+        tab = self.open()
+        tab.wait("/a \\(this\\)\\s+in step\\s+\\d+\\sm?s/.test(document.querySelector('#fleet').innerText)")
+        tab.wait("/gone\\s+unknown\\s+–/.test(document.querySelector('#fleet').innerText)")
+        self.assertRegex(tab.text("#fleet-sub"),
+                         rf"^shop, by 127\.0\.0\.1:{engine.port}: in step, trusts what it has stored for \d\ss$")
+        engine.kill()
+        tab.wait("/trusts nothing that it has stored/.test(document.querySelector('#fleet-sub').innerText)")
+        tab.wait("document.querySelector('#fleet-why').innerText != ''")
         self.assertEqual(tab.complaints(), [])
 
     def test_errors_come_first_on_a_phone(self):
