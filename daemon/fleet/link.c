@@ -297,7 +297,7 @@ link_greeted(struct link *k, unsigned tag, const struct engine_reply *r, char *w
     if (tag == LINK_SERVER || tag == LINK_REPLICATION) {
         value = link_info(text, tag == LINK_SERVER ? "run_id" : "master_replid");
         if (value.len == 0 || value.len > 40)
-            return "INFO does not say which engine it is: Redis 5 or later, or Valkey, is needed";
+            return "INFO does not say which engine it is: Redis 6.2 or later, or Valkey, is needed";
         snprintf(k->incarnation + len, sizeof(k->incarnation) - len, "%s%.*s", len > 0 ? ":" : "",
             (int)value.len, value.ptr);
     }
