@@ -104,6 +104,24 @@ class FleetCtl(unittest.TestCase):
         self.assertIn("in no fleet", self.ctl(t, "purge", URL, "--wait", "all", status=REFUSED)[1])
         self.assertEqual(self.ctl(t, "purge", URL, "--local")[0][:1], "0")
 
+    def metrics(self, node):
+        return subprocess.run(["curl", "-s", "--unix-socket", f"{node.dir}/admin.sock", "http://tarn/metrics"],
+                              capture_output=True, text=True, check=True).stdout
+
+    def test_prometheus_has_the_fleets_figures(self):
+        a, b = self.nodes("ab")
+        a.purge(url=URL)
+        text = self.metrics(a)
+        self.assertRegex(text, r"(?m)^tarn_fleet_member 1$")
+        self.assertRegex(text, r"(?m)^tarn_fleet_trusts 1$")
+        for name in ("sent", "applied", "proven"):
+            self.assertRegex(text, rf"(?m)^tarn_fleet_{name}_total [1-9]")
+        for name in ("lost", "unknown", "gaps", "blind", "unproven"):
+            self.assertRegex(text, rf"(?m)^tarn_fleet_{name}_total \d+$")
+        self.engine.kill()
+        tarnd.wait_until(lambda: "tarn_fleet_trusts 0\n" in self.metrics(b), "it is blind", 10)
+        self.assertIn("tarn_fleet_member 1\n", self.metrics(b))
+
     # ---- purges and bans ----
 
     def test_each_way_to_purge_waits_for_all(self):
