@@ -295,6 +295,7 @@ manage_charge(struct manage *m)
     /* Each call names what was charged before: a difference, so a missed tick loses nothing. */
     storage_charge(m->env.storage, CHARGE_BAN, m->bans_charged, bans);
     m->bans_charged = bans;
+    manage_fleet_charge(m);
     storage_get_stats(m->env.synth, &synths);
     storage_charge(m->env.storage, CHARGE_SYNTH, m->synths_charged, synths.charged);
     m->synths_charged = synths.charged;
@@ -310,6 +311,8 @@ manage_uncharge(struct manage *m)
     m->synths_charged = 0;
     storage_charge(m->env.storage, CHARGE_BAN, m->bans_charged, 0);
     m->bans_charged = 0;
+    storage_charge(m->env.storage, CHARGE_FLEET, m->fleet_charged, 0);
+    m->fleet_charged = 0;
     /* Those of connections that were closed by the loop's last turn. */
     traffic_uncharge(m->env.storage, &m->charged);
     footprint_close(&m->footprint);

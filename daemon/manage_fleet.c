@@ -4,6 +4,7 @@
 #include "daemon/log/elog.h"
 #include "daemon/manage_priv.h"
 #include "daemon/tls/tls.h"
+#include "storage/storage.h"
 
 static uint64_t
 manage_fleet_append(void *ctx, const struct invalidation *inv)
@@ -69,6 +70,15 @@ manage_fleet_retire(struct manage *m)
 {
     if (m->fleet != NULL)
         fleet_retire(m->fleet);
+}
+
+void
+manage_fleet_charge(struct manage *m)
+{
+    uint64_t bytes = m->fleet != NULL ? fleet_bytes(m->fleet) : 0;
+
+    storage_charge(m->env.storage, CHARGE_FLEET, m->fleet_charged, bytes);
+    m->fleet_charged = bytes;
 }
 
 /* The workers have ended: nothing is appended any more. */

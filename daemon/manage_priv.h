@@ -41,6 +41,7 @@ struct manage {
     struct usage charged;    /* what the store knows of loop->usage */
     uint64_t synths_charged; /* and of the synthetic bodies, which lie in a store of their own */
     uint64_t bans_charged;   /* and of the list of bans */
+    uint64_t fleet_charged;  /* and of the fleet */
     uint64_t deadline_ms, sweep_ms; /* of the phase; of the next sweep */
     uint64_t storage_bytes;         /* what the store's size is to be: reached in steps */
     bool resizing;
@@ -84,6 +85,7 @@ unsigned manage_tls_reload(void *ctx, json_t **answer);
 /* manage_fleet.c.  0, also where there is none; TERR_NOMEM. */
 int manage_fleet_open(struct manage *m);
 void manage_fleet_retire(struct manage *m);
+void manage_fleet_charge(struct manage *m);
 void manage_fleet_close(struct manage *m);
 
 /* manage.c: the ways down.  manage_end: as SIGTERM; the other one has no deadline. */

@@ -9,7 +9,7 @@
 /* clang-format off */
 #define CHARGE_BRANCH_TABLE(X)                                                                     \
     X(content, "Bytes of stored responses")                                                        \
-    X(tables, "Bytes of index, bans, limits and negative cache")                                   \
+    X(tables, "Bytes of index, bans, fleet, limits and negative cache")                            \
     X(passing, "Bytes of bodies in transit, which are not stored")                                 \
     X(traffic, "Bytes of the heap that connections and requests take")                             \
     X(process, "Bytes of the program and of the allocator's overhead")
@@ -22,6 +22,7 @@
     X(GHOST, tables, ghosts, "Bytes of the ghost queue: keys of evicted responses")                \
     X(NEGATIVE, tables, negative, "Bytes of the negative cache")                                   \
     X(BAN, tables, bans, "Bytes of bans and purges by tag that are in the list")                   \
+    X(FLEET, tables, fleet, "Bytes of a fleet's nodes, and of invalidations on their way to them")  \
     X(RATES, tables, rates, "Bytes of the rate limits' table")                                     \
     X(TRANSIT, passing, transit, "Bytes of bodies that are not stored")                            \
     X(WINDOW, passing, windows, "Bytes of windows: bodies with several readers, not stored")       \

@@ -762,6 +762,13 @@ fleet_is_up(const struct fleet *f, const char **why)
     return f->commands.state == LINK_UP && f->trouble == NULL;
 }
 
+uint64_t
+fleet_bytes(const struct fleet *f)
+{
+    OBJ_CHECK(f, FLEET_MAGIC);
+    return sizeof(*f) + FLEET_NODES_MAX * sizeof(*f->nodes) + atomic_load(&f->entry_bytes);
+}
+
 void
 fleet_status(struct fleet *f, struct fleet_status *out)
 {

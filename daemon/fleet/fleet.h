@@ -92,6 +92,9 @@ struct fleet_wait {
 void fleet_wait_start(struct fleet *f, struct fleet_wait *w);
 void fleet_wait_end(struct fleet *f, struct fleet_wait *w);
 
+/* Of the heap, now: any thread's. */
+uint64_t fleet_bytes(const struct fleet *f);
+
 /* How it is, for operators.  Texts are borrowed until the loop's turn ends. */
 struct fleet_node_status {
     const char *name;

@@ -66,6 +66,7 @@ struct fleet_entry {
     struct fleet *fleet;
     uint64_t ticket, made_us;
     bool sent;          /* on this connection */
+    size_t bytes;       /* of the heap */
     struct fleet_id id; /* once it is in the log */
     unsigned nwords;
     struct slice words[]; /* behind them the text */
@@ -128,6 +129,7 @@ struct fleet {
     /* Writing. */
     _Atomic uint64_t tickets;
     _Atomic unsigned nqueued;
+    _Atomic uint64_t entry_bytes;
     struct list unlogged; /* of fleet_entry, in their order */
     struct list recent;   /* in the log, for as long as another engine may lack them */
     uint64_t trimmed_ms, hello_ms;

@@ -48,18 +48,21 @@ entry_of_pairs(struct fleet *f, const struct pairs *pairs)
         slice_str(f->env.conf->node)};
     const unsigned nfront = ARRAY_LEN(front);
     struct fleet_entry *e;
-    size_t bytes = 0;
+    size_t bytes = 0, size;
     char *at;
 
     for (unsigned i = 0; i < nfront; i++)
         bytes += front[i].len;
     for (unsigned i = 0; i < pairs->n; i++)
         bytes += pairs->list[i].name.len + pairs->list[i].value.len;
-    e = malloc(sizeof(*e) + (nfront + 2 * (size_t)pairs->n) * sizeof(struct slice) + bytes);
+    size = sizeof(*e) + (nfront + 2 * (size_t)pairs->n) * sizeof(struct slice) + bytes;
+    e = malloc(size);
     if (e == NULL)
         return NULL;
     memset(e, 0, sizeof(*e));
     e->fleet = f;
+    e->bytes = size;
+    atomic_fetch_add(&f->entry_bytes, size);
     e->nwords = nfront + 2 * pairs->n;
     at = (char *)&e->words[e->nwords];
     for (unsigned i = 0; i < nfront; i++)
@@ -95,6 +98,7 @@ static void
 entry_free(struct fleet_entry *e)
 {
     list_del(&e->link);
+    atomic_fetch_sub(&e->fleet->entry_bytes, e->bytes);
     free(e);
 }
 

@@ -49,7 +49,7 @@ class Engine:
     def answers(self):
         try:
             return self.ask("PING") == b"PONG"
-        except OSError:
+        except (OSError, RuntimeError):  # it loads its file
             return False
 
     def ask(self, *words):
@@ -244,7 +244,7 @@ class Versions(http.server.ThreadingHTTPServer):
 
 
 class Node(Tarnd):
-    def __init__(self, program, name, engine_port, origin, policy=False, max_blind="1s", more="", fleet="",
+    def __init__(self, program, name, engine_port, origin, policy=False, max_blind="2s", more="", fleet="",
                  engine=None, stderr=None):
         self.name = name
         port = origin.server_address[1]
