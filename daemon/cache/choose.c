@@ -191,17 +191,27 @@ entry_stale_ms(const struct entry *e, int64_t now_ms)
     return (resident > 0 ? resident : 0) - entry_ttl_ms(e);
 }
 
-/* Of a node of a fleet that may be cut off: as entry_stale_ms() has it, or since when nothing here is trusted.  The
- * process may have been stopped in this turn, so the turn's own time says nothing. */
-static __attribute__((noinline)) int64_t
-entry_stale_by_lease(int64_t stale)
+/* Of a node of a fleet that may be cut off: since when nothing here is trusted, or below 0.  The process may have been
+ * stopped in this turn, so the turn's own time says nothing. */
+static int64_t
+cache_blind_ms(int64_t *now)
 {
-    int64_t until = atomic_load_explicit(&cache_of_all->trusted_ms, memory_order_acquire), now;
+    int64_t until = atomic_load_explicit(&cache_of_all->trusted_ms, memory_order_acquire);
     struct timespec ts;
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
-    now = (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-    return now >= until && now - until > stale ? now - until : stale;
+    *now = (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    return *now - until;
+}
+
+/* As entry_stale_ms() has it, by the clock itself: what became stale within this turn, by a purge that all nodes know of,
+ * would be fresh until the turn ends.  Or since when nothing is trusted. */
+static __attribute__((noinline)) int64_t
+entry_stale_by_lease(const struct entry *e)
+{
+    int64_t now, blind = cache_blind_ms(&now), stale = entry_stale_ms(e, now);
+
+    return blind >= 0 && blind > stale ? blind : stale;
 }
 
 void
@@ -216,17 +226,17 @@ cache_trust_until(struct cache *c, int64_t until_ms)
 bool
 cache_is_trusted(const struct cache *c)
 {
-    return !c->leased || entry_stale_by_lease(-1) < 0;
+    int64_t now;
+
+    return !c->leased || cache_blind_ms(&now) < 0;
 }
 
 /* The same, for a query that may bound its age too. */
 static int64_t
 entry_expired_ms(const struct entry *e, const struct cache_query *q)
 {
-    int64_t stale = entry_stale_ms(e, q->now_ms);
+    int64_t stale = cache_of_all->leased ? entry_stale_by_lease(e) : entry_stale_ms(e, q->now_ms);
 
-    if (cache_of_all->leased)
-        stale = entry_stale_by_lease(stale);
     if (q->max_age_said) {
         /* Stale plus ttl is how long it has been here. */
         int64_t over = stale + entry_ttl_ms(e) + entry_first_age_ms(e) - q->max_age_ms;
