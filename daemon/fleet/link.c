@@ -402,6 +402,8 @@ link_send(struct link *k, unsigned tag, const struct slice *words, unsigned n)
     int err;
 
     tassert(k->state == LINK_UP && tag < LINK_TAGS);
+    if (engine_waiting(k->engine) == 0)
+        k->heard_ms = k->loop->clock.mono_ms;
     err = engine_send(k->engine, tag, words, n);
     if (err != 0)
         link_fail(k, err == TERR_LIMIT ? "it takes no more commands" : terr_text(err));
@@ -418,7 +420,12 @@ link_take(struct link *k, unsigned *tag)
     if (k->state != LINK_UP)
         return NULL;
     r = engine_take(k->engine, tag);
-    if (r == NULL && (why = link_ended(k, text, sizeof(text))) != NULL)
+    if (r != NULL)
+        k->heard_ms = k->loop->clock.mono_ms;
+    else if ((why = link_ended(k, text, sizeof(text))) != NULL)
         link_fail(k, why);
+    else if (engine_waiting(k->engine) > 0 &&
+             k->loop->clock.mono_ms >= k->heard_ms + LINK_SILENT_MS)
+        link_fail(k, "no reply in 4 s");
     return r;
 }

@@ -36,7 +36,9 @@ enum link_state {
 };
 
 enum {
-    LINK_TAGS = 1 << 16,       /* an owner's tags are below */
+    LINK_TAGS = 1 << 16, /* an owner's tags are below */
+    LINK_SILENT_MS =
+        4000, /* without a reply that is due; a reading waits for an entry for a second */
     LINK_INCARNATION_MAX = 96, /* with its NUL */
     LINK_WHY_MAX = 256,
 };
@@ -59,8 +61,9 @@ struct link {
     unsigned here;  /* the one of conf->engines that is connected to, or named the master */
     struct resolve *lookup; /* RESOLVE */
     unsigned greetings;     /* replies of GREET that are to come */
-    bool asks_sentinel;     /* this connection is to a Sentinel */
-    bool has_master;        /* a Sentinel named `master` */
+    uint64_t heard_ms;  /* UP: the last reply, or the command that a reply is waited for since */
+    bool asks_sentinel; /* this connection is to a Sentinel */
+    bool has_master;    /* a Sentinel named `master` */
     struct sockaddr_storage master;
     char at[128];            /* what is connected to, for the log */
     char why[LINK_WHY_MAX];  /* of the last failure; "": UP since */
@@ -80,7 +83,8 @@ void link_close(struct link *k);
 
 /* As engine_send(), of one that is UP; tag < LINK_TAGS.  What cannot be sent fails it.  False: it was not sent. */
 bool link_send(struct link *k, unsigned tag, const struct slice *words, unsigned n);
-/* The next reply; NULL: there is none. */
+/* The next reply; NULL: there is none.  An engine that has been silent for too long has gone: it may have done so without
+ * an end of its connections, as a host does that loses power. */
 struct engine_reply *link_take(struct link *k, unsigned *tag);
 
 #endif
