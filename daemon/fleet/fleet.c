@@ -3,13 +3,13 @@
  * The engine has, under "PREFIX:{NAME}:",
  *
  *   log            the stream
- *   nodes          the set of all names
- *   node:NODE      "EPOCH INCARNATION ID": a node's position, for guard_ms
- *   engine:INC     when the first node met this engine, of this history
+ *   nodes          the sorted set of all names, each with the time of its last report; and of "=INCARNATION" with, below
+ *                  0, the time when the first node met this engine, of this history
+ *   node:NODE      "EPOCH INCARNATION ID NUMBER": a node's position, for guard_ms
  *
- * A proof needs every node that may trust what it has stored.  Such a node has its key, which outlives its lease; unless
- * the engine has lost the key.  So an engine with a new history (another process, another replication id, or emptied)
- * gives no proof before every lease of before has run out. */
+ * A proof needs every node that may trust what it has stored.  Such a node has its key, which outlives its lease, and its
+ * name; unless the engine has lost them.  So an engine with a new history (another process, another replication id, or
+ * emptied) gives no proof before every lease of before has run out.  Names are lost together with the time that says so. */
 #include "daemon/fleet/fleet_priv.h"
 
 #include <inttypes.h>
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/cache/cache.h"
@@ -36,6 +37,15 @@ uint64_t
 fleet_engine_ms(const struct fleet *f)
 {
     return f->engine_timed ? (uint64_t)((int64_t)fleet_now(f) + f->engine_ahead_ms) : 0;
+}
+
+uint64_t
+fleet_real_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
 /* ---- the lease ---- */
@@ -112,125 +122,143 @@ fleet_distrust(struct fleet *f, const char *why)
 
 /* ---- commands ---- */
 
-/* The engine is another process, or comes back: what it knows of us is asked. */
 static void
 fleet_ask_time(struct fleet *f)
 {
     struct slice words[] = {SLICE_LIT("TIME")};
 
+    f->time_sent_ms = fleet_now(f);
+    link_send(&f->commands, TAG_TIME, words, 1);
+}
+
+/* The engine is another process, or comes back: what it knows of us is asked. */
+static void
+fleet_ask_since(struct fleet *f)
+{
     f->seen_asked = false;
     f->mature_ms = TIMER_NEVER;
-    link_send(&f->commands, TAG_TIME, words, 1);
+    fleet_ask_time(f);
 }
 
 void
 fleet_engine_is_new(struct fleet *f)
 {
-    fleet_ask_time(f);
+    f->mature_least_ms = fleet_now(f) + (uint64_t)f->guard_ms;
+    fleet_ask_since(f);
 }
 
+/* The engine's clock, from below and from above: the reply may have been on its way for long. */
 static void
 fleet_take_time(struct fleet *f, const struct engine_reply *r)
 {
     char text[32];
-    struct slice words[6];
-    uint64_t s;
+    struct slice words[5];
+    int64_t ms;
 
     if (engine_reply_count(r) != 2)
         return;
-    s = strtoull(engine_reply_text(engine_reply_at(r, 0)).ptr, NULL, 10);
-    f->engine_ahead_ms =
-        (int64_t)(s * 1000 +
-                  strtoull(engine_reply_text(engine_reply_at(r, 1)).ptr, NULL, 10) / 1000) -
-        (int64_t)fleet_now(f);
+    ms = (int64_t)(strtoull(engine_reply_text(engine_reply_at(r, 0)).ptr, NULL, 10) * 1000 +
+                   strtoull(engine_reply_text(engine_reply_at(r, 1)).ptr, NULL, 10) / 1000);
+    f->engine_ahead_ms = ms - (int64_t)fleet_real_now();
+    f->engine_ahead_max_ms = ms - (int64_t)f->time_sent_ms;
     f->engine_timed = true;
     if (f->seen_asked)
         return;
     f->seen_asked = true;
-    snprintf(text, sizeof(text), "%" PRIu64, fleet_engine_ms(f));
-    words[0] = SLICE_LIT("SET");
-    words[1] = slice_str(f->engine_key);
-    words[2] = slice_str(text);
-    words[3] = SLICE_LIT("NX");
-    words[4] = SLICE_LIT("EX");
-    words[5] = SLICE_LIT("31536000"); /* a year: by then all who knew it have asked again */
-    if (!link_send(&f->commands, TAG_SEE, words, 6))
+    snprintf(text, sizeof(text), "-%" PRId64, (int64_t)fleet_now(f) + f->engine_ahead_max_ms);
+    words[0] = SLICE_LIT("ZADD");
+    words[1] = slice_str(f->nodes_key);
+    words[2] = SLICE_LIT("NX");
+    words[3] = slice_str(text);
+    words[4] = slice_str(f->engine_mark);
+    if (!link_send(&f->commands, TAG_SEE, words, 5))
         return;
-    words[0] = SLICE_LIT("GET");
-    link_send(&f->commands, TAG_SEEN, words, 2);
+    words[0] = SLICE_LIT("ZSCORE");
+    words[2] = slice_str(f->engine_mark);
+    link_send(&f->commands, TAG_SEEN, words, 3);
 }
 
 static void
 fleet_take_seen(struct fleet *f, const struct engine_reply *r)
 {
-    uint64_t since = strtoull(engine_reply_text(r).ptr, NULL, 10), now = fleet_engine_ms(f);
-    uint64_t age = since > 0 && now > since ? now - since : 0;
+    struct slice text = engine_reply_text(r);
+    int64_t age;
 
-    f->mature_ms = age >= (uint64_t)f->guard_ms ? 0 : fleet_now(f) + (uint64_t)f->guard_ms - age;
+    if (text.len == 0) { /* lost again */
+        fleet_ask_since(f);
+        return;
+    }
+    f->since_ms = -strtoll(text.ptr, NULL, 10);
+    age = (int64_t)fleet_engine_ms(f) - f->since_ms;
+    if (age < 0)
+        age = 0;
+    f->mature_ms = age >= f->guard_ms ? 0 : fleet_now(f) + (uint64_t)(f->guard_ms - age);
+    if (f->mature_ms < f->mature_least_ms)
+        f->mature_ms = f->mature_least_ms;
 }
 
-/* "EPOCH INCARNATION ID" */
 static struct slice
-fleet_value(const struct fleet *f, char *text, size_t size)
+fleet_value(struct fleet *f, char *text, size_t size)
 {
     char id[FLEET_ID_TEXT_MAX];
-    int n = snprintf(text, size, "%s %s %s", f->epoch, f->commands.incarnation,
-        fleet_id_text(f->position, id).ptr);
+    int n = snprintf(text, size, "%s %s %s %" PRIu64, f->epoch, f->commands.incarnation,
+        fleet_id_text(f->position, id).ptr, ++f->report_number);
 
     tassert(n > 0 && (size_t)n < size);
     return slice_of(text, (size_t)n);
 }
 
-static unsigned
-fleet_put_value(
-    struct fleet *f, struct slice words[6], char *value, size_t value_size, char guard[24])
+/* The name first: a key without it would not be looked for.  Its time is rather too late than too early, as old ones are
+ * forgotten. */
+static bool
+fleet_put_name(struct fleet *f)
 {
-    snprintf(guard, 24, "%" PRId64, f->guard_ms);
-    words[0] = SLICE_LIT("SET");
-    words[1] = slice_str(f->node_key);
-    words[2] = fleet_value(f, value, value_size);
-    words[3] = SLICE_LIT("PX");
-    words[4] = slice_str(guard);
-    return 5;
+    char text[24];
+    struct slice words[] = {SLICE_LIT("ZADD"), slice_str(f->nodes_key), slice_of(text, 0),
+        slice_str(f->env.conf->node)};
+
+    snprintf(text, sizeof(text), "%" PRId64, (int64_t)fleet_now(f) + f->engine_ahead_max_ms);
+    words[2] = slice_str(text);
+    return link_send(&f->commands, TAG_MEMBER, words, 4);
 }
 
+static bool
+fleet_put_key(struct fleet *f, unsigned tag)
+{
+    char value[256], guard[24];
+    struct slice words[6] = {SLICE_LIT("SET"), slice_str(f->node_key),
+        fleet_value(f, value, sizeof(value)), SLICE_LIT("PX"), slice_of(guard, 0), SLICE_LIT("NX")};
+
+    snprintf(guard, sizeof(guard), "%" PRId64, f->guard_ms);
+    words[4] = slice_str(guard);
+    return fleet_put_name(f) && link_send(&f->commands, tag, words, tag == TAG_CLAIM ? 6 : 5);
+}
+
+static bool
+fleet_ask_owner(struct fleet *f)
+{
+    struct slice words[] = {SLICE_LIT("GET"), slice_str(f->node_key)};
+
+    return link_send(&f->commands, TAG_OWNER, words, 2);
+}
+
+/* The name may have been lost, and taken by another process since. */
 static void
 fleet_report(struct fleet *f)
 {
-    char value[256], guard[24];
-    struct slice words[6];
-    unsigned n = fleet_put_value(f, words, value, sizeof(value), guard);
-
     f->report_sent_ms = fleet_now(f);
     f->report_due = false;
-    f->reports = link_send(&f->commands, TAG_REPORT, words, n);
+    f->reports = fleet_ask_owner(f) && fleet_put_key(f, TAG_REPORT);
 }
 
-bool
-fleet_queue(struct fleet *f, const struct slice *words, unsigned n)
-{
-    return link_send(&f->commands, TAG_QUEUED, words, n);
-}
-
-/* Its name and its key at once: in between the name of another one that goes could be removed. */
 static void
 fleet_claim(struct fleet *f)
 {
-    const struct slice multi = SLICE_LIT("MULTI"), exec = SLICE_LIT("EXEC");
-    const struct slice member[] = {
-        SLICE_LIT("SADD"), slice_str(f->nodes_key), slice_str(f->env.conf->node)};
-    struct slice words[6];
-    char value[256], guard[24];
-    unsigned n;
-
     tassert(f->state == FLEET_APART);
     f->position = (struct fleet_id){0, 0};
     f->state = FLEET_CLAIMING;
-    n = fleet_put_value(f, words, value, sizeof(value), guard);
-    words[n++] = SLICE_LIT("NX");
     f->report_sent_ms = fleet_now(f);
-    if (fleet_queue(f, &multi, 1) && fleet_queue(f, member, 3) && fleet_queue(f, words, n))
-        link_send(&f->commands, TAG_CLAIM, &exec, 1);
+    fleet_put_key(f, TAG_CLAIM);
 }
 
 void
@@ -245,46 +273,26 @@ fleet_send_hello(struct fleet *f)
     link_send(&f->commands, TAG_HELLO, words, ARRAY_LEN(words));
 }
 
+/* From before the first entry on there is a key without its position: a proof waits for this node, until the key runs
+ * out, and then it does not trust what it has. */
 static void
 fleet_enter(struct fleet *f)
 {
     f->state = FLEET_ENTERING;
     f->complained = false;
     f->trouble = NULL;
-    fleet_send_hello(f);
-}
-
-/* The name was free, or was ours. */
-static void
-fleet_take_claim(struct fleet *f, const struct engine_reply *r)
-{
-    struct slice words[] = {SLICE_LIT("GET"), slice_str(f->node_key)};
-
-    if (f->state != FLEET_CLAIMING)
-        return;
-    if (engine_reply_count(r) == 2 && engine_reply_type(engine_reply_at(r, 1)) == ENGINE_STATUS)
-        fleet_enter(f);
-    else
-        link_send(&f->commands, TAG_OWNER, words, 2);
+    f->entered_ms = fleet_now(f);
+    if (fleet_put_key(f, TAG_ENTER))
+        fleet_send_hello(f);
 }
 
 static void
-fleet_take_owner(struct fleet *f, const struct engine_reply *r)
+fleet_name_is_taken(struct fleet *f)
 {
-    struct slice epoch, incarnation, text = engine_reply_text(r);
-    struct fleet_id id;
-
-    if (f->state != FLEET_CLAIMING)
-        return;
-    if (fleet_value_parse(text, &epoch, &incarnation, &id) &&
-        (slice_eq(epoch, slice_str(f->epoch)) || slice_eq(epoch, slice_str(f->before.epoch)))) {
-        fleet_enter(f);
-        return;
-    }
-    f->state = FLEET_APART;
+    fleet_leave_step(f, FLEET_APART);
     f->claim_ms = fleet_now(f) + FLEET_CLAIM_AGAIN_MS;
     f->trouble = "another node has this name";
-    if (!f->complained && text.len > 0)
+    if (!f->complained)
         elog(ELOG_ERROR,
             "fleet: there is another node '%s' in fleet '%s' (or was until a moment ago, and ended "
             "without a word): each needs a name of its own. It is asked again until the engine has "
@@ -292,7 +300,35 @@ fleet_take_owner(struct fleet *f, const struct engine_reply *r)
             " ms after it was heard last; `state` names a file by "
             "which a node knows its own name again",
             f->env.conf->node, f->env.conf->name, f->guard_ms);
-    f->complained = f->complained || text.len > 0;
+    f->complained = true;
+}
+
+/* The name was free, or was ours. */
+static void
+fleet_take_claim(struct fleet *f, const struct engine_reply *r)
+{
+    if (f->state != FLEET_CLAIMING)
+        return;
+    if (engine_reply_type(r) == ENGINE_STATUS)
+        fleet_enter(f);
+    else
+        fleet_ask_owner(f);
+}
+
+static void
+fleet_take_owner(struct fleet *f, const struct engine_reply *r)
+{
+    struct slice text = engine_reply_text(r);
+    struct fleet_value v;
+    bool ours = fleet_value_parse(text, &v) && (slice_eq(v.epoch, slice_str(f->epoch)) ||
+                                                   slice_eq(v.epoch, slice_str(f->before.epoch)));
+
+    if (f->state == FLEET_CLAIMING && ours)
+        fleet_enter(f);
+    else if ((f->state == FLEET_CLAIMING || f->state == FLEET_IN) && !ours && text.len > 0)
+        fleet_name_is_taken(f);
+    else if (f->state == FLEET_CLAIMING) /* it has just become free */
+        fleet_rejoin(f);
 }
 
 /* It reads from its own entry on; what came before may be stored here in its old version. */
@@ -309,8 +345,7 @@ fleet_take_hello(struct fleet *f, const struct engine_reply *r)
     f->position = id;
     f->state = FLEET_IN;
     f->anchored = true;
-    f->read_ms = fleet_now(f);
-    f->reported_ms = 0;
+    f->read_ms = f->reported_ms = f->entered_ms;
     f->reads = false;
     link_close(&f->reading); /* a reading from another place may be under way */
     f->reading_was_up = false;
@@ -327,6 +362,11 @@ fleet_take_report(struct fleet *f, const struct engine_reply *r)
     f->reports = false;
     if (f->state != FLEET_IN || engine_reply_type(r) != ENGINE_STATUS)
         return;
+    /* The key may have been gone meanwhile, and a proof given without this node. */
+    if (fleet_real_now() >= f->reported_ms + (uint64_t)f->env.conf->max_blind) {
+        fleet_rejoin(f);
+        return;
+    }
     f->reported_ms = f->report_sent_ms;
     if (f->distrust_due)
         return;
@@ -376,6 +416,12 @@ fleet_trim(struct fleet *f)
     link_send(&f->commands, TAG_TRIM, words, 5);
 }
 
+bool
+fleet_queue(struct fleet *f, const struct slice *words, unsigned n)
+{
+    return link_send(&f->commands, TAG_QUEUED, words, n);
+}
+
 /* A proof need not wait for one that trusts nothing any more, and the one that follows gets the name: if the key is not
  * another process's by now, which the engine checks. */
 void
@@ -403,12 +449,10 @@ fleet_take_leaving(struct fleet *f, const struct engine_reply *r)
     const struct slice unwatch = SLICE_LIT("UNWATCH");
     const struct slice key[] = {SLICE_LIT("DEL"), slice_str(f->node_key)};
     const struct slice member[] = {
-        SLICE_LIT("SREM"), slice_str(f->nodes_key), slice_str(f->env.conf->node)};
-    struct slice epoch, incarnation;
-    struct fleet_id id;
+        SLICE_LIT("ZREM"), slice_str(f->nodes_key), slice_str(f->env.conf->node)};
+    struct fleet_value v;
 
-    if (!fleet_value_parse(engine_reply_text(r), &epoch, &incarnation, &id) ||
-        !slice_eq(epoch, slice_str(f->epoch))) {
+    if (!fleet_value_parse(engine_reply_text(r), &v) || !slice_eq(v.epoch, slice_str(f->epoch))) {
         fleet_queue(f, &unwatch, 1);
         return;
     }
@@ -449,6 +493,20 @@ fleet_keep_state(struct fleet *f)
         elog(ELOG_WARN, "fleet: state: %s cannot be written", f->env.conf->state);
 }
 
+/* Engines that were met so long ago. */
+static void
+fleet_trim_engines(struct fleet *f)
+{
+    char from[24];
+    struct slice words[] = {
+        SLICE_LIT("ZREMRANGEBYSCORE"), slice_str(f->nodes_key), slice_of(from, 0), SLICE_LIT("-1")};
+
+    snprintf(
+        from, sizeof(from), "-%" PRIu64, fleet_engine_ms(f) - (uint64_t)FLEET_ENGINE_AGE_S * 1000);
+    words[2] = slice_str(from);
+    link_send(&f->commands, TAG_TRIM, words, 4);
+}
+
 /* ---- replies ---- */
 
 /* What an engine refuses is said with the command, as that is what its ACL lacks. */
@@ -456,21 +514,23 @@ static bool
 fleet_is_refused(struct fleet *f, struct link *k, unsigned tag, const struct engine_reply *r)
 {
     static const char *const names[] = {[TAG_TIME] = "TIME",
-        [TAG_SEE] = "SET",
-        [TAG_SEEN] = "GET",
+        [TAG_SEE] = "ZADD",
+        [TAG_SEEN] = "ZSCORE",
         [TAG_ANCHOR] = "XRANGE",
-        [TAG_QUEUED] = "MULTI, SADD, SET, DEL, SREM or EXEC",
-        [TAG_CLAIM] = "EXEC",
+        [TAG_QUEUED] = "MULTI, DEL, ZREM or EXEC",
+        [TAG_CLAIM] = "SET",
+        [TAG_MEMBER] = "ZADD",
         [TAG_OWNER] = "GET",
+        [TAG_ENTER] = "SET",
         [TAG_HELLO] = "XADD",
         [TAG_REPORT] = "SET",
         [TAG_ADD] = "XADD",
-        [TAG_TRIM] = "XTRIM",
-        [TAG_NODES] = "SMEMBERS",
-        [TAG_ALIVE] = "GET",
+        [TAG_TRIM] = "XTRIM or ZREMRANGEBYSCORE",
+        [TAG_NODES] = "ZRANGE",
         [TAG_VALUES] = "MGET",
+        [TAG_NEWEST] = "XREVRANGE",
         [TAG_READ] = "XREAD",
-        [TAG_OLDEST] = "XRANGE",
+        [TAG_PLACE] = "XRANGE",
         [TAG_LEAVING] = "GET",
         [TAG_TIDY] = "GET"};
     struct slice text = engine_reply_text(r);
@@ -516,17 +576,17 @@ fleet_take(struct fleet *f, unsigned tag, const struct engine_reply *r)
     case TAG_NODES:
         fleet_take_nodes(f, r);
         break;
-    case TAG_ALIVE:
-        f->polled_alive = engine_reply_type(r) == ENGINE_STRING;
-        break;
     case TAG_VALUES:
         fleet_take_values(f, r);
+        break;
+    case TAG_NEWEST:
+        fleet_take_newest(f, r);
         break;
     case TAG_READ:
         fleet_take_read(f, r);
         break;
-    case TAG_OLDEST:
-        fleet_take_oldest(f, r);
+    case TAG_PLACE:
+        fleet_take_place(f, r);
         break;
     case TAG_LEAVING:
         fleet_take_leaving(f, r);
@@ -536,6 +596,8 @@ fleet_take(struct fleet *f, unsigned tag, const struct engine_reply *r)
         break;
     case TAG_SEE:
     case TAG_QUEUED:
+    case TAG_MEMBER:
+    case TAG_ENTER:
     case TAG_TRIM:
         break;
     }
@@ -564,14 +626,36 @@ fleet_commands_began(struct fleet *f)
     f->tidied[0] = '\0';
     f->anchored = false;
     f->report_due = false;
-    snprintf(f->engine_key, sizeof(f->engine_key), "%s:{%s}:engine:%s", f->env.conf->key_prefix,
-        f->env.conf->name, f->commands.incarnation);
+    f->engine_timed = false;
+    snprintf(f->engine_mark, sizeof(f->engine_mark), "=%s", f->commands.incarnation);
     fleet_write_again(f);
+    /* Another one may lack what the one before has confirmed, also what is not read here yet. */
+    if (strcmp(f->followed, f->commands.incarnation) != 0)
+        fleet_write_recent(f);
+    snprintf(f->followed, sizeof(f->followed), "%s", f->commands.incarnation);
     if (f->state == FLEET_CLAIMING || f->state == FLEET_ENTERING)
         f->state = FLEET_APART;
-    fleet_ask_time(f);
+    fleet_ask_since(f);
     if (f->commands.state == LINK_UP && f->state == FLEET_IN)
         fleet_ask_anchor(f);
+}
+
+static void
+fleet_due_seldom(struct fleet *f)
+{
+    uint64_t now = fleet_now(f);
+
+    if (f->state == FLEET_IN && now >= f->trimmed_ms) {
+        f->trimmed_ms = now + FLEET_TRIM_MS;
+        fleet_trim(f);
+        fleet_write_tidy(f);
+        if (f->commands.state == LINK_UP)
+            fleet_tidy(f);
+    }
+    if (f->commands.state == LINK_UP && f->engine_timed && now >= f->time_sent_ms + FLEET_TRIM_MS)
+        fleet_trim_engines(f);
+    if (f->commands.state == LINK_UP && f->engine_timed && now >= f->time_sent_ms + FLEET_TRIM_MS)
+        fleet_ask_time(f); /* clocks go unequally */
 }
 
 static void
@@ -581,7 +665,7 @@ fleet_due(struct fleet *f)
 
     if (f->distrust_due && f->state == FLEET_IN)
         fleet_distrust(f, "once more");
-    if (f->state == FLEET_APART && now >= f->claim_ms)
+    if (f->state == FLEET_APART && now >= f->claim_ms && f->engine_timed)
         fleet_claim(f);
     if (f->commands.state == LINK_UP && f->state == FLEET_IN && f->anchored && !f->reports &&
         (f->report_due || now >= f->report_sent_ms + (uint64_t)f->env.conf->max_blind / 10 ||
@@ -589,12 +673,8 @@ fleet_due(struct fleet *f)
         fleet_report(f);
     if (f->commands.state == LINK_UP)
         fleet_write(f);
-    if (f->commands.state == LINK_UP && f->state == FLEET_IN && now >= f->trimmed_ms) {
-        f->trimmed_ms = now + FLEET_TRIM_MS;
-        fleet_trim(f);
-        fleet_write_tidy(f);
-        fleet_tidy(f);
-    }
+    if (f->commands.state == LINK_UP)
+        fleet_due_seldom(f);
     /* Our place may not become older than what is kept. */
     if (f->commands.state == LINK_UP && f->state == FLEET_IN &&
         fleet_engine_ms(f) > f->position.ms + (uint64_t)f->env.conf->log_age / 4 &&

@@ -83,6 +83,7 @@ struct fleet_wait {
     uint64_t began_us, deadline_ms;
     enum fleet_outcome outcome;
     struct fleet_id id;      /* LOGGED and behind that */
+    uint64_t from_look;      /* the first look at the nodes that began when it was in the log */
     const char *why;         /* UNPROVEN, LOST: a static text */
     struct fleet_seen *seen; /* owned by the fleet until fleet_wait_end() */
     unsigned nseen;

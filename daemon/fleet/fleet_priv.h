@@ -24,7 +24,8 @@ enum {
     FLEET_POLL_MS = 1000,       /* between looks at the nodes, while no proof is waited for */
     FLEET_TRIM_MS = 10000,
     FLEET_GONE_GUARDS = 10, /* guard times after which a name without a node is removed */
-    FLEET_STATE_MS = 1000,  /* between two writings of the state file */
+    FLEET_ENGINE_AGE_S = 365 * 24 * 60 * 60, /* and an incarnation that was met so long ago */
+    FLEET_STATE_MS = 1000,                   /* between two writings of the state file */
     FLEET_CLAIM_AGAIN_MS = 250,
 };
 
@@ -39,22 +40,24 @@ enum fleet_state {
 
 /* Commands, by what becomes of their reply. */
 enum fleet_tag {
-    TAG_TIME,   /* the engine's clock */
-    TAG_SEE,    /* since when this engine is known: written, unless it is */
-    TAG_SEEN,   /* and read */
-    TAG_ANCHOR, /* is our place in the log still there? */
-    TAG_QUEUED, /* of a transaction: what counts comes with its EXEC */
-    TAG_CLAIM,  /* our key, if it is free */
-    TAG_OWNER,  /* which process has it */
-    TAG_HELLO,  /* our first entry, or one that keeps the log from being older than our place */
-    TAG_REPORT, /* our position */
-    TAG_ADD,    /* an invalidation */
-    TAG_TRIM,
-    TAG_NODES,   /* all names */
-    TAG_ALIVE,   /* is the engine's own key there? */
+    TAG_TIME,    /* the engine's clock */
+    TAG_SEE,     /* since when this engine is known: written, unless it is */
+    TAG_SEEN,    /* and read */
+    TAG_ANCHOR,  /* is our place in the log still there? */
+    TAG_QUEUED,  /* of a transaction: what counts comes with its EXEC */
+    TAG_CLAIM,   /* our key, if it is free */
+    TAG_OWNER,   /* which process has it */
+    TAG_MEMBER,  /* our name among all */
+    TAG_ENTER,   /* our key, which is ours */
+    TAG_HELLO,   /* our first entry, or one that keeps the log from being older than our place */
+    TAG_REPORT,  /* our position */
+    TAG_ADD,     /* an invalidation */
+    TAG_TRIM,    /* what is too old, or lost */
+    TAG_NODES,   /* all names, and since when this engine is known */
     TAG_VALUES,  /* what the nodes have reported */
+    TAG_NEWEST,  /* the log's last entry */
     TAG_READ,    /* entries behind our place */
-    TAG_OLDEST,  /* the log's first entry */
+    TAG_PLACE,   /* was our place there when they were read? */
     TAG_LEAVING, /* is our key still ours? */
     TAG_TIDY,    /* is a name that is to be removed still free? */
 };
@@ -79,6 +82,8 @@ struct fleet_node {
     struct fleet_id position;
     uint64_t gone_ms;    /* since when it does not live; 0: it does */
     uint64_t changed_ms; /* when its position was last seen to be another */
+    uint64_t number;     /* of its last report */
+    uint64_t seen_ms;    /* when that was seen first; without any: its name */
 };
 
 #define FLEET_MAGIC OBJ_TAG('f', 'l', 'e', 't')
@@ -99,14 +104,16 @@ struct fleet {
     bool joined;     /* once at least: something may be stored */
     bool complained; /* of another node with our name, or of its being unknown */
     char log_key[FLEET_KEY_MAX], nodes_key[FLEET_KEY_MAX], node_key[FLEET_KEY_MAX];
-    char engine_key[FLEET_KEY_MAX + LINK_INCARNATION_MAX];
-    char count_text[24]; /* log_entries */
+    char engine_mark[1 + LINK_INCARNATION_MAX]; /* among the names: "=INCARNATION" */
+    char count_text[24];                        /* log_entries */
     const char *trouble; /* why it is not IN although the engine is there; a static text or NULL */
 
     /* The lease. */
+    uint64_t entered_ms;     /* when our key was set that the position before ENTERING is not in */
     uint64_t report_sent_ms; /* of the report under way */
-    uint64_t reported_ms;    /* when the last one was sent that the engine has taken */
-    uint64_t read_ms;        /* when the last reading was sent that left nothing unread */
+    uint64_t report_number;
+    uint64_t reported_ms; /* when the last one was sent that the engine has taken */
+    uint64_t read_ms;     /* when the last reading was sent that left nothing unread */
     uint64_t read_sent_ms;
     bool reports, report_due, trusts, distrust_due;
     bool shown;        /* that it trusts, as the counter has it */
@@ -118,12 +125,17 @@ struct fleet {
     struct fleet_id position; /* everything up to there has been applied */
     struct fleet_id read_to;  /* of the reading under way */
     bool reads, read_all;
-    bool anchored; /* its place is known to be in the log of this engine */
+    bool anchored;                       /* its place is known to be in the log of this engine */
+    char followed[LINK_INCARNATION_MAX]; /* the engine that entries were confirmed by */
 
     /* The engine's time. */
-    int64_t engine_ahead_ms; /* of our monotonic clock */
+    int64_t engine_ahead_ms; /* of our monotonic clock, at least */
+    int64_t engine_ahead_max_ms;
+    uint64_t time_sent_ms;
     bool engine_timed;
-    uint64_t mature_ms; /* from when on proofs are given */
+    int64_t since_ms;         /* when it was met first, as the set of names has it */
+    uint64_t mature_ms;       /* from when on proofs are given */
+    uint64_t mature_least_ms; /* not before */
     bool seen_asked;
 
     /* Writing. */
@@ -139,6 +151,7 @@ struct fleet {
     struct fleet_node *nodes; /* FLEET_NODES_MAX */
     unsigned nnodes;
     bool polls, polled_alive;
+    uint64_t looks;                  /* begun */
     bool too_many;                   /* names, for `nodes` */
     char tidied[FLEET_NAME_MAX + 1]; /* the name that is being removed; "": none */
     unsigned quick;
@@ -161,8 +174,10 @@ void fleet_send_hello(struct fleet *f);
 /* What is stored may be what others have purged.  Soon, if it cannot be done now. */
 void fleet_distrust(struct fleet *f, const char *why);
 
-/* The engine's own key has gone: it was emptied. */
+/* What it had is lost: no proofs before every lease of before has run out. */
 void fleet_engine_is_new(struct fleet *f);
+/* By the clock itself, as this turn may have begun long ago. */
+uint64_t fleet_real_now(void);
 /* Its place is lost: it begins anew. */
 void fleet_rejoin(struct fleet *f);
 void fleet_show_lease(struct fleet *f);
@@ -170,7 +185,7 @@ void fleet_show_lease(struct fleet *f);
 /* fleet_read.c: the log, as it is read and applied. */
 void fleet_read(struct fleet *f);
 void fleet_take_read(struct fleet *f, const struct engine_reply *r);
-void fleet_take_oldest(struct fleet *f, const struct engine_reply *r);
+void fleet_take_place(struct fleet *f, const struct engine_reply *r);
 
 /* fleet_write.c: invalidations of this node. */
 void fleet_write(struct fleet *f);
@@ -186,12 +201,19 @@ void fleet_take_nodes(struct fleet *f, const struct engine_reply *r);
 void fleet_take_values(struct fleet *f, const struct engine_reply *r);
 void fleet_tidy(struct fleet *f);
 void fleet_take_tidy(struct fleet *f, const struct engine_reply *r);
+void fleet_take_newest(struct fleet *f, const struct engine_reply *r);
+/* Entries that were in the log are written once more: what waits for them waits for their new places. */
+void fleet_proofs_again(struct fleet *f);
 void fleet_note_logged(struct fleet *f, const struct fleet_entry *e);
 /* Those that have waited long enough. */
 void fleet_proofs_tick(struct fleet *f);
 bool fleet_proofs_wait(const struct fleet *f);
-/* "EPOCH INCARNATION ID" */
-bool fleet_value_parse(
-    struct slice text, struct slice *epoch, struct slice *incarnation, struct fleet_id *position);
+/* What a node reports: "EPOCH INCARNATION ID NUMBER", with the number of this report, which shows that it is new. */
+struct fleet_value {
+    struct slice epoch, incarnation;
+    struct fleet_id position;
+    uint64_t number;
+};
+bool fleet_value_parse(struct slice text, struct fleet_value *out);
 
 #endif

@@ -13,22 +13,35 @@ enum {
     PROOF_QUICK = 6, /* looks without a pause, then one at each tick of the wheel */
 };
 
-bool
-fleet_value_parse(
-    struct slice text, struct slice *epoch, struct slice *incarnation, struct fleet_id *position)
+/* Up to the next space, or to the end. */
+static struct slice
+value_word(struct slice *text)
 {
-    const char *one = text.len > 0 ? memchr(text.ptr, ' ', text.len) : NULL, *two;
-    size_t rest;
+    const char *space = text->len > 0 ? memchr(text->ptr, ' ', text->len) : NULL;
+    size_t len = space != NULL ? (size_t)(space - text->ptr) : text->len;
+    struct slice word = slice_of(text->ptr, len);
 
-    if (one == NULL)
+    *text = slice_of(text->ptr + len + (space != NULL), text->len - len - (space != NULL));
+    return word;
+}
+
+bool
+fleet_value_parse(struct slice text, struct fleet_value *out)
+{
+    struct slice number;
+    struct fleet_id n;
+    char id[FLEET_ID_TEXT_MAX];
+
+    out->epoch = value_word(&text);
+    out->incarnation = value_word(&text);
+    if (!fleet_id_parse(value_word(&text), &out->position))
         return false;
-    rest = text.len - (size_t)(one + 1 - text.ptr);
-    two = memchr(one + 1, ' ', rest);
-    if (two == NULL)
+    number = value_word(&text);
+    snprintf(id, sizeof(id), "0-%.*s", (int)(number.len < 24 ? number.len : 24), number.ptr);
+    if (!fleet_id_parse(slice_str(id), &n))
         return false;
-    *epoch = slice_of(text.ptr, (size_t)(one - text.ptr));
-    *incarnation = slice_of(one + 1, (size_t)(two - one - 1));
-    return fleet_id_parse(slice_of(two + 1, text.len - (size_t)(two + 1 - text.ptr)), position);
+    out->number = n.seq;
+    return true;
 }
 
 bool
@@ -88,10 +101,38 @@ fleet_note_logged(struct fleet *f, const struct fleet_entry *e)
         if (w->ticket != e->ticket)
             continue;
         w->id = e->id;
+        w->from_look = f->looks + 1;
         if (!w->all)
             wait_end(w, FLEET_LOGGED, NULL);
     }
     f->quick = 0;
+}
+
+static bool
+proof_is_to_come(const struct fleet *f, uint64_t ticket)
+{
+    for (struct list *l = f->unlogged.next; l != &f->unlogged; l = l->next)
+        if (container_of(l, struct fleet_entry, link)->ticket == ticket)
+            return true;
+    return false;
+}
+
+void
+fleet_proofs_again(struct fleet *f)
+{
+    struct list *next;
+
+    for (struct list *l = f->waits.next; l != &f->waits; l = next) {
+        struct fleet_wait *w = container_of(l, struct fleet_wait, link);
+
+        next = l->next;
+        if (fleet_id_is_none(w->id))
+            continue;
+        if (proof_is_to_come(f, w->ticket))
+            w->id = (struct fleet_id){0, 0};
+        else
+            wait_end(w, FLEET_UNPROVEN, "the engine is another one, and may have lost it");
+    }
 }
 
 void
@@ -121,7 +162,8 @@ fleet_proofs_tick(struct fleet *f)
 void
 fleet_poll(struct fleet *f)
 {
-    struct slice words[] = {SLICE_LIT("GET"), slice_str(f->engine_key)};
+    struct slice words[] = {SLICE_LIT("ZRANGE"), slice_str(f->nodes_key), SLICE_LIT("0"),
+        SLICE_LIT("-1"), SLICE_LIT("WITHSCORES")};
 
     if (f->polls || f->state != FLEET_IN)
         return;
@@ -131,12 +173,8 @@ fleet_poll(struct fleet *f)
         return;
     f->polled_ms = fleet_now(f);
     f->quick++;
-    f->polled_alive = false;
-    if (!link_send(&f->commands, TAG_ALIVE, words, 2))
-        return;
-    words[0] = SLICE_LIT("SMEMBERS");
-    words[1] = slice_str(f->nodes_key);
-    f->polls = link_send(&f->commands, TAG_NODES, words, 2);
+    f->looks++;
+    f->polls = link_send(&f->commands, TAG_NODES, words, 5);
 }
 
 static struct fleet_node *
@@ -156,38 +194,62 @@ nodes_compare(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
+static bool
+fleet_ask_newest(struct fleet *f)
+{
+    struct slice words[] = {SLICE_LIT("XREVRANGE"), slice_str(f->log_key), SLICE_LIT("+"),
+        SLICE_LIT("-"), SLICE_LIT("COUNT"), SLICE_LIT("1")};
+
+    return link_send(&f->commands, TAG_NEWEST, words, 6);
+}
+
+/* Since when is the engine known?  Another time than the one that was read: its set of names was lost between. */
+static void
+nodes_take_mark(struct fleet *f, struct slice mark, struct slice since)
+{
+    if (slice_eq(mark, slice_str(f->engine_mark)) && since.len > 0)
+        f->polled_alive = -strtoll(since.ptr, NULL, 10) == f->since_ms;
+}
+
 /* The names, of which each keeps what was known of it; then what they have reported is asked for. */
 void
 fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
 {
-    unsigned n = engine_reply_count(r), nwords = 1;
+    unsigned n = engine_reply_count(r) / 2, nwords = 1;
     struct fleet_node *old = f->nodes, *new = calloc(FLEET_NODES_MAX, sizeof(*new));
     struct slice *words = malloc((1 + (size_t)FLEET_NODES_MAX) * sizeof(*words));
     char *keys = malloc((size_t)FLEET_NODES_MAX * FLEET_KEY_MAX);
     unsigned nnew = 0;
 
-    f->polls = false;
+    f->polls = f->polled_alive = f->too_many = false;
     if (new == NULL || words == NULL || keys == NULL) {
         free(new);
         free(words);
         free(keys);
         return;
     }
-    for (unsigned i = 0; i < n && nnew < FLEET_NODES_MAX; i++) {
-        struct slice name = engine_reply_text(engine_reply_at(r, i));
+    for (unsigned i = 0; i < n; i++) {
+        struct slice name = engine_reply_text(engine_reply_at(r, 2 * i));
         const struct fleet_node *was = nodes_find(f, name);
 
-        if (name.len == 0 || name.len > FLEET_NAME_MAX)
+        if (name.len > 0 && name.ptr[0] == '=')
+            nodes_take_mark(f, name, engine_reply_text(engine_reply_at(r, 2 * i + 1)));
+        if (name.len == 0 || name.len > FLEET_NAME_MAX || name.ptr[0] == '=')
             continue;
+        if (nnew == FLEET_NODES_MAX) {
+            f->too_many = true;
+            continue;
+        }
         if (was != NULL)
             new[nnew] = *was;
+        else
+            new[nnew].seen_ms = fleet_real_now();
         memcpy(new[nnew].name, name.ptr, name.len);
         new[nnew++].name[name.len] = '\0';
     }
     qsort(new, nnew, sizeof(*new), nodes_compare);
     f->nodes = new;
     f->nnodes = nnew;
-    f->too_many = n > FLEET_NODES_MAX;
     free(old);
     words[0] = SLICE_LIT("MGET");
     for (unsigned i = 0; i < nnew; i++) {
@@ -198,7 +260,7 @@ fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
         words[nwords++] = slice_str(key);
     }
     if (nwords > 1)
-        f->polls = link_send(&f->commands, TAG_VALUES, words, nwords);
+        f->polls = link_send(&f->commands, TAG_VALUES, words, nwords) && fleet_ask_newest(f);
     free(words);
     free(keys);
 }
@@ -206,23 +268,29 @@ fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
 static void
 nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_reply *r)
 {
-    struct slice epoch, incarnation;
-    struct fleet_id position = {0, 0};
+    uint64_t now = fleet_real_now();
+    struct fleet_value v;
 
-    node->lives = engine_reply_type(r) == ENGINE_STRING;
+    node->in_step = false;
+    /* A key that went before its time was lost: until then its node may trust what it has. */
+    node->lives =
+        engine_reply_type(r) == ENGINE_STRING || now < node->seen_ms + (uint64_t)f->guard_ms;
     if (node->lives)
         node->gone_ms = 0;
     else if (node->gone_ms == 0)
-        node->gone_ms = fleet_now(f);
-    node->in_step = node->lives &&
-                    fleet_value_parse(engine_reply_text(r), &epoch, &incarnation, &position) &&
-                    slice_eq(incarnation, slice_str(f->commands.incarnation));
-    if (node->lives && fleet_id_compare(position, node->position) != 0) {
-        node->position = position;
+        node->gone_ms = now;
+    if (!fleet_value_parse(engine_reply_text(r), &v))
+        return;
+    node->in_step = slice_eq(v.incarnation, slice_str(f->commands.incarnation));
+    if (v.number != node->number)
+        node->seen_ms = now;
+    node->number = v.number;
+    if (fleet_id_compare(v.position, node->position) != 0) {
+        node->position = v.position;
         node->changed_ms = fleet_now(f);
     }
-    if (node->in_step && fleet_id_compare(position, f->last) > 0)
-        f->last = position;
+    if (node->in_step && fleet_id_compare(v.position, f->last) > 0)
+        f->last = v.position;
 }
 
 /* One that is not known is none that trusts what it has. */
@@ -269,22 +337,59 @@ void
 fleet_take_values(struct fleet *f, const struct engine_reply *r)
 {
     unsigned n = engine_reply_count(r);
+
+    if (n != f->nnodes) {
+        f->polled_alive = false;
+        return;
+    }
+    for (unsigned i = 0; i < n; i++)
+        nodes_take_value(f, &f->nodes[i], engine_reply_at(r, i));
+}
+
+/* [entry]: no position is behind it, unless the log was lost and began anew with lower ids.  Then positions of before
+ * say nothing of it. */
+static bool
+nodes_are_of_this_log(const struct fleet *f, const struct engine_reply *r)
+{
+    struct fleet_id newest = {0, 0};
+
+    if (engine_reply_count(r) == 1 && engine_reply_count(engine_reply_at(r, 0)) == 2)
+        fleet_id_parse(engine_reply_text(engine_reply_at(engine_reply_at(r, 0), 0)), &newest);
+    for (unsigned i = 0; i < f->nnodes; i++)
+        if (f->nodes[i].in_step && fleet_id_compare(f->nodes[i].position, newest) > 0)
+            return false;
+    return true;
+}
+
+/* All nodes are to see that. */
+static void
+fleet_forget_engine(struct fleet *f)
+{
+    struct slice words[] = {SLICE_LIT("ZREM"), slice_str(f->nodes_key), slice_str(f->engine_mark)};
+
+    f->polled_alive = false;
+    link_send(&f->commands, TAG_TRIM, words, 3);
+}
+
+/* The end of a look. */
+void
+fleet_take_newest(struct fleet *f, const struct engine_reply *r)
+{
     struct list *next;
 
     f->polls = false;
-    if (n != f->nnodes)
-        return;
-    for (unsigned i = 0; i < n; i++)
-        nodes_take_value(f, &f->nodes[i], engine_reply_at(r, i));
-    if (!f->polled_alive) {
+    if (f->state != FLEET_IN || f->mature_ms == TIMER_NEVER)
+        return; /* it is being asked since when the engine is known */
+    if (f->polled_alive && !nodes_are_of_this_log(f, r))
+        fleet_forget_engine(f);
+    if (!f->polled_alive && f->commands.state == LINK_UP)
         fleet_engine_is_new(f);
-        return;
-    }
     for (struct list *l = f->waits.next; l != &f->waits; l = next) {
         struct fleet_wait *w = container_of(l, struct fleet_wait, link);
 
         next = l->next;
-        if (fleet_id_is_none(w->id))
+        /* Nodes that came while it was written are not in a list of before. */
+        if (fleet_id_is_none(w->id) || f->looks < w->from_look)
             continue;
         wait_note_nodes(f, w);
         if (wait_is_proven(f, w))
@@ -330,7 +435,7 @@ fleet_take_tidy(struct fleet *f, const struct engine_reply *r)
     const struct slice multi = SLICE_LIT("MULTI"), exec = SLICE_LIT("EXEC");
     const struct slice unwatch = SLICE_LIT("UNWATCH");
     const struct slice member[] = {
-        SLICE_LIT("SREM"), slice_str(f->nodes_key), slice_str(f->tidied)};
+        SLICE_LIT("ZREM"), slice_str(f->nodes_key), slice_str(f->tidied)};
 
     if (engine_reply_type(r) != ENGINE_NIL)
         fleet_queue(f, &unwatch, 1);

@@ -1,7 +1,7 @@
 /* fleet_read.c -- the log, as it is read and applied.
  *
- * Each reading is followed by a look at the log's first entry: if that is not behind our place, nothing between was
- * trimmed, and the place moves. */
+ * Each reading is followed by a look at our place: while the entry that was read last is there, all behind it are, and the
+ * place moves.  A log that was lost may have begun anew with lower ids. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +18,7 @@ fleet_read(struct fleet *f)
     struct slice words[] = {SLICE_LIT("XREAD"), SLICE_LIT("COUNT"), slice_of(count, 0),
         SLICE_LIT("BLOCK"), slice_of(block, 0), SLICE_LIT("STREAMS"), slice_str(f->log_key),
         fleet_id_text(f->position, id)};
-    struct slice oldest[] = {SLICE_LIT("XRANGE"), slice_str(f->log_key), SLICE_LIT("-"),
-        SLICE_LIT("+"), SLICE_LIT("COUNT"), SLICE_LIT("1")};
+    struct slice place[] = {SLICE_LIT("XRANGE"), slice_str(f->log_key), words[7], words[7]};
 
     snprintf(count, sizeof(count), "%d", FLEET_READ_BATCH);
     /* The lease is told of each reading: several must fit into it. */
@@ -31,7 +30,7 @@ fleet_read(struct fleet *f)
     f->read_sent_ms = fleet_now(f);
     f->read_to = f->position;
     f->reads = link_send(&f->reading, TAG_READ, words, ARRAY_LEN(words)) &&
-               link_send(&f->reading, TAG_OLDEST, oldest, ARRAY_LEN(oldest));
+               link_send(&f->reading, TAG_PLACE, place, ARRAY_LEN(place));
 }
 
 /* ---- one entry ---- */
@@ -118,28 +117,18 @@ fleet_take_read(struct fleet *f, const struct engine_reply *r)
     f->read_all = n < FLEET_READ_BATCH;
 }
 
-/* [entry], or nothing: the log is empty. */
+/* [entry], or nothing: it is not there. */
 void
-fleet_take_oldest(struct fleet *f, const struct engine_reply *r)
+fleet_take_place(struct fleet *f, const struct engine_reply *r)
 {
-    struct fleet_id oldest = {UINT64_MAX, UINT64_MAX};
-    const struct engine_reply *first;
-
     f->reads = false;
     if (f->state != FLEET_IN)
         return;
-    if (engine_reply_count(r) == 1) {
-        first = engine_reply_at(r, 0);
-        if (engine_reply_count(first) == 2)
-            fleet_id_parse(engine_reply_text(engine_reply_at(first, 0)), &oldest);
-    }
-    if (fleet_id_compare(oldest, f->position) > 0) {
+    if (engine_reply_count(r) != 1) {
         counter_add_shared(f->env.counters, COUNTER_fleet_gaps, 1);
-        fleet_distrust(f, "the log was trimmed behind the place of this node");
-        if (fleet_id_compare(f->read_to, oldest) < 0) { /* there is no place to go on from */
-            fleet_rejoin(f);
-            return;
-        }
+        fleet_distrust(f, "the log was trimmed behind the place of this node, or is another one");
+        fleet_rejoin(f);
+        return;
     }
     if (f->read_all) {
         f->read_ms = f->read_sent_ms;

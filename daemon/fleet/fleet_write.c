@@ -208,18 +208,25 @@ fleet_take_added(struct fleet *f, const struct engine_reply *r)
     task_wake(&f->task);
 }
 
-/* An engine that was promoted may lack the last ones that the one before had confirmed. */
+/* An engine that was promoted may lack the last ones that the one before had confirmed.  They go behind those that are on
+ * their way, which replies are for. */
 void
 fleet_write_recent(struct fleet *f)
 {
+    struct list *at = f->unlogged.next;
+
+    while (at != &f->unlogged && container_of(at, struct fleet_entry, link)->sent)
+        at = at->next;
     while (!list_empty(&f->recent)) {
-        struct fleet_entry *e = container_of(f->recent.prev, struct fleet_entry, link);
+        struct fleet_entry *e = container_of(f->recent.next, struct fleet_entry, link);
 
         list_del(&e->link);
         e->sent = false;
-        list_add_head(&f->unlogged, &e->link);
+        e->id = (struct fleet_id){0, 0};
+        list_add_tail(at, &e->link);
         atomic_fetch_add(&f->nqueued, 1);
     }
+    fleet_proofs_again(f);
 }
 
 void

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -21,7 +22,7 @@ from tarnd import free_port, wait_until
 PROGRAM = None
 # What a node needs of an engine, as docs/fleet.md has it.
 RIGHTS = ("resetchannels", "-@all", "+client|setname", "+info", "+select", "+time", "+set", "+get", "+del", "+mget",
-          "+sadd", "+srem", "+smembers", "+xadd", "+xread", "+xrange", "+xtrim", "+multi", "+exec", "+watch", "+unwatch")
+          "+zadd", "+zrem", "+zrange", "+zscore", "+zremrangebyscore", "+xadd", "+xread", "+xrange", "+xrevrange", "+xtrim", "+multi", "+exec", "+watch", "+unwatch")
 
 
 class Fleet(unittest.TestCase):
@@ -40,6 +41,9 @@ class Fleet(unittest.TestCase):
         all_ = [self.node(name, **how) for name in names]
         wait_for_proofs(all_)
         return all_
+
+    def names(self):
+        return self.engine.ask("ZRANGEBYSCORE", "tarn:{shop}:nodes", 0, "+inf")
 
     def store(self, nodes, name="/v/x"):
         for n in nodes:  # a machine with too much to do lets a lease run out
@@ -268,7 +272,7 @@ class Fleet(unittest.TestCase):
             wait_until(n.is_in_step, "in step", 10)
         self.assertEqual(a.close(), 0)
         self.assertEqual(self.engine.ask("EXISTS", "tarn:{shop}:node:a"), 0)
-        self.assertEqual(self.engine.ask("SMEMBERS", "tarn:{shop}:nodes"), [b"b"])
+        self.assertEqual(self.names(), [b"b"])
         again = self.node("a", max_blind="60s")
         wait_until(again.is_in_step, "the name is free at once", 5)
 
@@ -315,10 +319,107 @@ class Fleet(unittest.TestCase):
         for n in (a, b):
             wait_until(n.is_in_step, "in step", 10)
         b.process.kill()
-        wait_until(lambda: self.engine.ask("SMEMBERS", "tarn:{shop}:nodes") == [b"a"], "its name goes", 60)
+        wait_until(lambda: self.names() == [b"a"], "its name goes", 60)
         again = self.node("b")
         wait_for_proofs((a, again))
         self.assert_proven(a.purge(url="http://tarn.test/v/x"), "ab")
+    # ---- an engine that loses what it had, by itself or by other programs ----
+
+    def nodes_of_which_one_sleeps(self, lose, names="abc"):
+        """All have it stored; c stops, and `lose` is done.  Which nodes go on?"""
+        nodes = self.nodes(names, max_blind="3s")
+        self.store(nodes)
+        nodes[-1].pause()
+        lose()
+        return nodes
+
+    def assert_holds(self, prover, sleeper):
+        """A proof is given without the one that sleeps only when that one will trust nothing."""
+        version = self.origin.change("/v/x")
+        for _ in range(3):
+            if prover.purge(url="http://tarn.test/v/x", timeout_ms=200).get("proof") == "all":
+                break
+        else:
+            sleeper.resume()
+            return
+        sleeper.resume()
+        self.assertEqual(sleeper.get("/v/x").version, version)
+
+    def assert_proves_again(self, nodes):
+        wait_until(lambda: nodes[0].purge(url="http://tarn.test/v/x", timeout_ms=100).get("proof") == "all",
+                   "proofs are given again", 20)
+        self.assert_new(nodes, self.origin.version["/v/x"])
+
+    def test_an_engine_that_was_emptied_proves_nothing_for_a_while_at_any_node(self):
+        a, b, c = self.nodes_of_which_one_sleeps(lambda: self.engine.ask("FLUSHALL"))
+        wait_until(lambda: self.engine.ask("EXISTS", "tarn:{shop}:nodes"), "a node has seen it", 5)
+        time.sleep(1.2)
+        for n in (a, b):
+            self.assert_holds(n, c)
+            c.pause()
+        c.resume()
+        self.assert_proves_again((a, b, c))
+
+    def test_without_the_names_no_proof_is_given_for_a_while(self):
+        a, b, c = self.nodes_of_which_one_sleeps(lambda: self.engine.ask("DEL", "tarn:{shop}:nodes"))
+        d = self.node("d", max_blind="3s")
+        wait_until(lambda: d.fleet()["state"] == "in step", "d is in step", 5)
+        self.assert_holds(d, c)
+        self.assert_proves_again((a, b, c, d))
+
+    def test_a_key_that_was_lost_is_as_good_as_there(self):
+        a, b, c = self.nodes_of_which_one_sleeps(lambda: self.engine.ask("DEL", "tarn:{shop}:node:c"))
+        d = self.node("d", max_blind="3s")
+        wait_until(lambda: d.fleet()["state"] == "in step", "d is in step", 5)
+        self.assert_holds(a, c)
+        c.pause()
+        self.assert_holds(d, c)
+        self.assert_proves_again((a, b, c, d))
+
+    def test_a_log_that_begins_anew_with_lower_ids_proves_nothing_for_a_while(self):
+        a, b, c = self.nodes("abc", max_blind="3s")
+        self.store((a, b, c))
+        for proof in range(2):
+            last = int(self.engine.ask("XREVRANGE", "tarn:{shop}:log", "+", "-", "COUNT", 1)[0][0].split(b"-")[0])
+            ahead = f"{last + 100000}-0"
+            self.engine.ask("XADD", "tarn:{shop}:log", ahead, "v", 1, "kind", "hello")
+            for n in (a, b, c):
+                wait_until(lambda n=n: n.fleet()["position"] == ahead, "it is read", 5)
+            self.store((a, b, c))
+            self.engine.ask("DEL", "tarn:{shop}:log")
+            version = self.origin.change("/v/x")
+            if a.purge(url="http://tarn.test/v/x", timeout_ms=200 + proof)["proof"] == "all":
+                self.assert_new((a, b, c), version)
+            self.assert_proves_again((a, b, c))
+
+    def test_an_engine_that_says_nothing_any_more_is_left(self):
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        a = self.node("a", port=wire.port)
+        wait_until(a.is_in_step, "in step", 10)
+        before = set(wire.pairs)
+        wire.silence()
+        wait_until(lambda: "no reply" in a.fleet()["why"], "the connection is given up", 10)
+        wire.mend()
+        wait_until(a.is_in_step, "in step", 10)
+        self.assertFalse(before & wire.clients & set(wire.pairs))
+
+    def test_what_waits_for_an_engine_that_has_lost_the_log_is_written_with_what_it_lost(self):
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        a, b = self.node("a", port=wire.port, policy=True, max_blind="10s"), self.node("b", max_blind="10s")
+        for n in (a, b):
+            wait_until(n.is_in_step, "in step", 20)
+        a.purge(url="http://tarn.test/v/x", wait="log")
+        wire.cut()
+        self.store((b,))
+        version = self.origin.change("/v/x")
+        self.assertEqual(a.ask("/v/x", method="PURGE").status, 200)
+        self.engine.ask("DEL", "tarn:{shop}:log")
+        wire.mend()
+        wait_until(a.is_in_step, "in step", 10)
+        wait_until(lambda: a.fleet()["queued"] == 0, "all is written", 10)
+        self.assert_new((a, b), version)
 
     # ---- bad input ----
 

@@ -1,6 +1,6 @@
 """fleet_world.py -- a fleet under test: an engine, a wire to it that can be cut, nodes, and an origin with versions.
 
-    /v/NAME    its current version, and the time by CLOCK_MONOTONIC at which it was made, in the body
+    /v/NAME    its current version, in the body
 """
 import collections
 import os
@@ -26,7 +26,7 @@ sub vcl_recv {{
     if (req.method == "BAN") {{ ban("req.url == " + req.url); return(synth(200, "banned")); }}
     if (req.method == "TAG") {{ tarn.purge_tag(req.http.tag); return(synth(200, "purged")); }}
 }}
-sub vcl_backend_response {{ tarn.tag("all"); set beresp.ttl = 600s; set beresp.grace = 0s; set beresp.keep = 60s; }}
+sub vcl_backend_response {{ tarn.tag("all"); tarn.tag(bereq.url); set beresp.ttl = 600s; set beresp.grace = 0s; set beresp.keep = 60s; }}
 """
 
 
@@ -102,46 +102,56 @@ class Sentinel:
 
 
 class Wire:
-    """A TCP proxy to an engine that can be cut (connections end), or be silent (bytes stay)."""
+    """A TCP proxy to an engine that can be cut (connections end), silent (bytes stay), mute (commands stay) or deaf
+    (replies do).  `delay`: seconds that each piece waits."""
 
     def __init__(self, port):
         self.target = port
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.mode = "open"
+        self.delay = 0
         self.pairs = {}
+        self.clients = set()
         self.lock = threading.Lock()
         self.stop = False
         threading.Thread(target=self.run, daemon=True).start()
 
     def run(self):
         while not self.stop:
-            with self.lock:
-                socks = [] if self.mode == "silent" else list(self.pairs)
-            sel = selectors.DefaultSelector()
-            sel.register(self.listener, selectors.EVENT_READ)
-            for s in socks:
-                sel.register(s, selectors.EVENT_READ)
-            for key, _ in sel.select(0.02):
-                if key.fileobj is self.listener:
-                    self.accept()
-                else:
-                    self.pass_on(key.fileobj)
-            sel.close()
+            with selectors.DefaultSelector() as sel:
+                try:
+                    self.turn(sel)
+                except (OSError, ValueError):
+                    pass  # a connection was cut meanwhile
+
+    def turn(self, sel):
+        with self.lock:
+            socks = [s for s in self.pairs if self.passes(s)]
+        for s in (self.listener, *socks):
+            sel.register(s, selectors.EVENT_READ)
+        for key, _ in sel.select(0.02):
+            if key.fileobj is self.listener:
+                self.accept()
+            else:
+                self.pass_on(key.fileobj)
+
+    def passes(self, s):
+        return self.mode == "open" or self.mode == ("deaf" if s in self.clients else "mute")
 
     def accept(self):
         try:
             client, _ = self.listener.accept()
-            if self.mode != "open":
-                if self.mode == "cut":
-                    client.close()
-                    return
+            if self.mode == "cut":
+                client.close()
+                return
             server = socket.create_connection(("127.0.0.1", self.target), timeout=5)
         except OSError:
             return
         with self.lock:
             self.pairs[client] = server
             self.pairs[server] = client
+            self.clients.add(client)
 
     def pass_on(self, s):
         other = self.pairs.get(s)
@@ -150,6 +160,7 @@ class Wire:
         try:
             data = s.recv(65536)
             if data:
+                time.sleep(self.delay)
                 other.sendall(data)
                 return
         except OSError:
@@ -160,6 +171,7 @@ class Wire:
         with self.lock:
             other = self.pairs.pop(s, None)
             self.pairs.pop(other, None)
+            self.clients -= {s, other}
         for one in (s, other):
             if one is not None:
                 one.close()
@@ -174,6 +186,7 @@ class Wire:
 
     def mend(self):
         self.mode = "open"
+        self.delay = 0
 
     def close(self):
         self.stop = True
@@ -191,6 +204,7 @@ class Versions(http.server.ThreadingHTTPServer):
         world = self
         self.version = collections.Counter()
         self.asked = collections.Counter()
+        self.pause = lambda name: 0  # seconds between the look at the version and the answer
         self.lock = threading.Lock()
         self.held = {}  # an event for a name: its answers, with the version of when they were asked for, wait for it
 
@@ -206,6 +220,7 @@ class Versions(http.server.ThreadingHTTPServer):
                     held = world.held.get(name)
                 if held:
                     held.wait(60)
+                time.sleep(world.pause(name))
                 tag = f'"{version}"'
                 if self.headers.get("If-None-Match") == tag:
                     self.send_response(304)
@@ -217,14 +232,16 @@ class Versions(http.server.ThreadingHTTPServer):
                 self.send_response(200)
                 self.send_header("ETag", tag)
                 self.send_header("Cache-Control", "max-age=600")
+                self.send_header("Name", name)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 
             def do_POST(self):
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                world.change(self.path)
+                version = world.change(self.path)
                 self.send_response(204)
+                self.send_header("Version", str(version))
                 self.end_headers()
 
             def log_message(self, *args):
@@ -232,6 +249,9 @@ class Versions(http.server.ThreadingHTTPServer):
 
         super().__init__(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        pass  # a node was killed
 
     def change(self, name):
         with self.lock:
