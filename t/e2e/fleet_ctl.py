@@ -80,7 +80,7 @@ class FleetCtl(unittest.TestCase):
         out, err = self.ctl(a, "fleet", status=REFUSED)
         self.assertRegex(out, r"(?m)^b +unknown ")
         self.assertEqual(err, "tarnctl: node b: unknown\n")
-        self.engine.ask("SREM", "tarn:{shop}:nodes", "b")  # as docs/fleet.md has it
+        self.engine.ask("ZREM", "tarn:{shop}:nodes", "b")  # as docs/fleet.md has it
         tarnd.wait_until(lambda: len(a.fleet()["nodes"]) == 1, "it is seen", 5)
         self.ctl(a, "fleet")
 

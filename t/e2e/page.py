@@ -218,7 +218,7 @@ class Page(unittest.TestCase):
         engine = fleet_world.Engine()
         self.addCleanup(engine.close)
         self.start(f"fleet: {{ name: shop, node: a, engine: 'redis://127.0.0.1:{engine.port}', max_blind: 3s }}\n")
-        engine.ask("SADD", "tarn:{shop}:nodes", "gone")
+        engine.ask("ZADD", "tarn:{shop}:nodes", 1, "gone")
         tab = self.open()
         tab.wait("/a \\(this\\)\\s+in step\\s+\\d+\\sm?s/.test(document.querySelector('#fleet').innerText)")
         tab.wait("/gone\\s+unknown\\s+–/.test(document.querySelector('#fleet').innerText)")
