@@ -261,11 +261,15 @@ class Evil(threading.Thread):
             s.node.close()
             s.start()
 
-    def stop_node(self, s, seconds):
+    def stop_node(self, s, seconds, *command):
         with s.busy:
             s.node.pause()
-            time.sleep(seconds)
-            s.node.resume()
+            try:
+                if command:
+                    self.ask(*command)
+                time.sleep(seconds)
+            finally:
+                s.node.resume()
 
     def evil_node_is_stopped(self):
         self.stop_node(self.slot(), self.random.choice((0.1, 0.3, 0.9, 1.1, 2.2, 3, 5)))
@@ -329,11 +333,7 @@ class Evil(threading.Thread):
 
     def evil_engine_is_emptied_while_a_node_is_stopped(self):
         s = self.slot()
-        with s.busy:
-            s.node.pause()
-            self.ask("FLUSHALL")
-            time.sleep(self.random.random() * 2.5)
-            s.node.resume()
+        self.stop_node(s, self.random.random() * 2.5, "FLUSHALL")
 
     def evil_engine_is_full(self):
         self.ask("CONFIG", "SET", "maxmemory", "1")
@@ -375,16 +375,11 @@ class Evil(threading.Thread):
 
     def evil_keys_are_lost_while_a_node_is_stopped(self):
         s = self.slot()
-        with s.busy:
-            s.node.pause()
-            self.ask("DEL", *(KEY + k for k in self.random.choice((("nodes",), ("node:" + s.name,), ("log",),
-                                                                    ("nodes", "node:" + s.name)))))
-            time.sleep(self.random.random() * 1.5)
-            s.node.resume()
+        keys = self.random.choice((("nodes",), ("node:" + s.name,), ("log",), ("nodes", "node:" + s.name)))
+        self.stop_node(s, self.random.random() * 1.5, "DEL", *(KEY + k for k in keys))
 
-    def evil_key_of_the_engine_is_lost(self):
-        for key in self.ask("KEYS", KEY.replace("{", "\\{") + "engine:*"):
-            self.ask("DEL", key)
+    def evil_mark_of_the_engine_is_lost(self):
+        self.ask("ZREMRANGEBYSCORE", KEY + "nodes", "-inf", "-1")
 
     def evil_log_goes_back(self):
         """As a clock that was ahead leaves it: the next entries have lower ids than what was read."""
