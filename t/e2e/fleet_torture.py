@@ -323,10 +323,11 @@ class Evil(threading.Thread):
         return self.world.engine.ask(*words)
 
     def evil_engine_restarts(self):
-        e = self.world.engine
-        e.kill()
-        self.a_while()
-        e.start()
+        with self.world.restarting:  # two that start it lose one of the processes
+            e = self.world.engine
+            e.kill()
+            self.a_while()
+            e.start()
 
     def evil_engine_is_emptied(self):
         self.ask("FLUSHALL")
@@ -404,6 +405,7 @@ class World:
         self.sentinel = args.world == "sentinel"
         self.dir = tempfile.mkdtemp(prefix="tarn-torture.")
         self.over, self.calm, self.well = False, True, False
+        self.restarting = threading.Lock()
         self.floor = {n: (0, 0.0, "") for n in NAMES}
         self.lock = threading.Lock()
         self.answers, self.deeds = collections.Counter(), collections.Counter()
