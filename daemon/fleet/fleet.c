@@ -868,9 +868,9 @@ fleet_status(struct fleet *f, struct fleet_status *out)
         .last = f->last,
         .queued = atomic_load(&f->nqueued),
         .nnodes = f->nnodes,
-        .proofs_in_ms = f->mature_ms == TIMER_NEVER ? f->guard_ms
-                        : f->mature_ms > now        ? (int64_t)(f->mature_ms - now)
-                                                    : 0};
+        .proofs_in_ms = f->commands.state != LINK_UP || f->mature_ms == TIMER_NEVER ? f->guard_ms
+                        : f->mature_ms > now ? (int64_t)(f->mature_ms - now)
+                                             : 0};
 }
 
 bool

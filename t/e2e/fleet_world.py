@@ -302,7 +302,7 @@ class Node(Tarnd):
     def is_in_step(self):
         return self.fleet()["state"] == "in step"
 
-    def purge(self, wait="all", timeout_ms=5000, **body):
+    def purge(self, wait="all", timeout_ms=20000, **body):
         return self.admin("/v1/purge", "POST", {"wait": wait, "timeout_ms": timeout_ms, **body})
 
     def pause(self):
@@ -313,10 +313,13 @@ class Node(Tarnd):
 
 
 def wait_for_proofs(nodes, seconds=30):
-    """Until all are in step, and the engine is old enough for proofs."""
+    """Until all are in step, and the engine is there and old enough for proofs."""
+    def may_prove(n):
+        f = n.fleet()
+        return f["state"] == "in step" and f["proofs_in_ms"] == 0 and not f["why"]
+
     for n in nodes:
-        wait_until(lambda n=n: n.is_in_step() and n.fleet()["proofs_in_ms"] == 0,
-                   f"node {n.name} is in step and may prove", seconds)
+        wait_until(lambda n=n: may_prove(n), f"node {n.name} is in step and may prove", seconds)
 
 
 def now_ms():
