@@ -5,6 +5,7 @@ engine and the wire between.
 redis-server is the engine.  What a proof means is checked by content: the origin has another version before the purge,
 and behind the proof no node shows the one before.
 """
+import concurrent.futures
 import os
 import shutil
 import subprocess
@@ -457,6 +458,25 @@ class Fleet(unittest.TestCase):
         self.assertNotIn("secret", str(a.fleet()))
 
 
+AT_ONCE = 4  # of the tests, which mostly wait
+
+
+def run_one(name):
+    done = subprocess.run([sys.executable, __file__, PROGRAM, "Fleet." + name], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False)
+    print(done.stdout.decode(errors="replace"), flush=True)
+    return name, done.returncode
+
+
+def run_all():
+    """Each in a process of its own; 0, or 1 and which failed."""
+    names = unittest.TestLoader().getTestCaseNames(Fleet)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        failed = [name for name, status in pool.map(run_one, names) if status != 0]
+    print(f"{len(names)} tests, failed: {' '.join(failed) or 'none'}")
+    return 1 if failed or not names else 0
+
+
 def main():
     global PROGRAM
     if len(sys.argv) < 2:
@@ -465,6 +485,8 @@ def main():
         print("redis-server is missing (scripts/install-deps --test)")
         sys.exit(77)
     PROGRAM = os.path.abspath(sys.argv.pop(1))
+    if len(sys.argv) == 1:
+        sys.exit(run_all())
     unittest.main(verbosity=2)
 
 
