@@ -402,9 +402,9 @@
       "Name of a master: engine then lists Sentinels, port 26379 by default, which give its "      \
       "address; empty: engine is the server itself")                                               \
     X(state, TEXT, "", 0, 4000,                                                                    \
-      "File that keeps the node's place in the log across a restart, relative to this file's "     \
-      "directory; tarnd's user must be able to write it. Without it a node that crashed has its "  \
-      "name back only when the engine has forgotten it: after max_blind and some more")            \
+      "File that keeps which process had the node's name, and how far it was, relative to this "   \
+      "file's directory; tarnd's user must be able to write it. Without it a node that crashed "   \
+      "has its name back only when the engine has forgotten it: after max_blind and some more")    \
     X(password_file, TEXT, "", 0, 4000,                                                            \
       "File with the engine's password, relative to this file's directory, which is read when the "\
       "configuration is. One newline at its end does not count. Other users must not be able to "  \

@@ -243,6 +243,13 @@ engine_take(struct engine *e, unsigned *tag)
     return reply;
 }
 
+size_t
+engine_bytes(const struct engine *e)
+{
+    OBJ_CHECK(e, ENGINE_MAGIC);
+    return sizeof(*e) + e->going.room + e->next.room + e->room * sizeof(*e->tags) + e->reader->len;
+}
+
 unsigned
 engine_waiting(const struct engine *e)
 {

@@ -50,6 +50,8 @@ void engine_close(struct engine **ep);
 int engine_send(struct engine *e, unsigned tag, const struct slice *words, unsigned n);
 /* The next reply and its command's tag; NULL: there is none now.  engine_reply_free(). */
 struct engine_reply *engine_take(struct engine *e, unsigned *tag);
+/* Of the heap: what is to be sent, and what has come and is no reply yet. */
+size_t engine_bytes(const struct engine *e);
 /* Commands without a reply that was taken. */
 unsigned engine_waiting(const struct engine *e);
 /* Has it been connected? */

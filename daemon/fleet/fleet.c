@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/cache/cache.h"
@@ -40,12 +39,9 @@ fleet_engine_ms(const struct fleet *f)
 }
 
 uint64_t
-fleet_real_now(void)
+fleet_real_now(struct fleet *f)
 {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+    return clock_read_us(&f->env.loop->clock) / 1000;
 }
 
 /* ---- the lease ---- */
@@ -159,7 +155,7 @@ fleet_take_time(struct fleet *f, const struct engine_reply *r)
         return;
     ms = (int64_t)(strtoull(engine_reply_text(engine_reply_at(r, 0)).ptr, NULL, 10) * 1000 +
                    strtoull(engine_reply_text(engine_reply_at(r, 1)).ptr, NULL, 10) / 1000);
-    f->engine_ahead_ms = ms - (int64_t)fleet_real_now();
+    f->engine_ahead_ms = ms - (int64_t)fleet_real_now(f);
     f->engine_ahead_max_ms = ms - (int64_t)f->time_sent_ms;
     f->engine_timed = true;
     if (f->seen_asked)
@@ -363,7 +359,7 @@ fleet_take_report(struct fleet *f, const struct engine_reply *r)
     if (f->state != FLEET_IN || engine_reply_type(r) != ENGINE_STATUS)
         return;
     /* The key may have been gone meanwhile, and a proof given without this node. */
-    if (fleet_real_now() >= f->reported_ms + (uint64_t)f->env.conf->max_blind) {
+    if (fleet_real_now(f) >= f->reported_ms + (uint64_t)f->env.conf->max_blind) {
         fleet_rejoin(f);
         return;
     }
@@ -846,7 +842,8 @@ uint64_t
 fleet_bytes(const struct fleet *f)
 {
     OBJ_CHECK(f, FLEET_MAGIC);
-    return sizeof(*f) + FLEET_NODES_MAX * sizeof(*f->nodes) + atomic_load(&f->entry_bytes);
+    return sizeof(*f) + FLEET_NODES_MAX * sizeof(*f->nodes) + atomic_load(&f->entry_bytes) +
+           link_bytes(&f->commands) + link_bytes(&f->reading);
 }
 
 void

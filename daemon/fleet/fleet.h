@@ -93,7 +93,7 @@ struct fleet_wait {
 void fleet_wait_start(struct fleet *f, struct fleet_wait *w);
 void fleet_wait_end(struct fleet *f, struct fleet_wait *w);
 
-/* Of the heap, now: any thread's. */
+/* Of the heap, now. */
 uint64_t fleet_bytes(const struct fleet *f);
 
 /* How it is, for operators.  Texts are borrowed until the loop's turn ends. */

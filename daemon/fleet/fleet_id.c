@@ -4,9 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Digits alone, 20 at most, and no more than 64 bits hold. */
-static bool
-id_number(struct slice text, uint64_t *out)
+bool
+fleet_number_parse(struct slice text, uint64_t *out)
 {
     uint64_t n = 0;
 
@@ -33,8 +32,8 @@ fleet_id_parse(struct slice text, struct fleet_id *out)
     if (dash == NULL)
         return false;
     at = (size_t)(dash - text.ptr);
-    if (!id_number(slice_of(text.ptr, at), &id.ms) ||
-        !id_number(slice_of(dash + 1, text.len - at - 1), &id.seq))
+    if (!fleet_number_parse(slice_of(text.ptr, at), &id.ms) ||
+        !fleet_number_parse(slice_of(dash + 1, text.len - at - 1), &id.seq))
         return false;
     *out = id;
     return true;

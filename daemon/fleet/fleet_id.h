@@ -19,6 +19,8 @@ enum {
     FLEET_ID_TEXT_MAX = 48, /* with its NUL */
 };
 
+/* Digits alone, 20 at most, and no more than 64 bits hold; false: *out stays as it is. */
+bool fleet_number_parse(struct slice text, uint64_t *out);
 /* "1732790000000-0"; false: it is none, and *out stays as it is. */
 bool fleet_id_parse(struct slice text, struct fleet_id *out);
 struct slice fleet_id_text(struct fleet_id id, char text[FLEET_ID_TEXT_MAX]);

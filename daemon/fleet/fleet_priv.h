@@ -67,7 +67,7 @@ struct fleet_entry {
     struct list link;
     struct post post;
     struct fleet *fleet;
-    uint64_t ticket, made_us;
+    uint64_t ticket;
     bool sent;          /* on this connection */
     size_t bytes;       /* of the heap */
     struct fleet_id id; /* once it is in the log */
@@ -144,6 +144,7 @@ struct fleet {
     _Atomic uint64_t entry_bytes;
     struct list unlogged; /* of fleet_entry, in their order */
     struct list recent;   /* in the log, for as long as another engine may lack them */
+    unsigned nrecent;
     uint64_t trimmed_ms, hello_ms;
 
     /* Proofs. */
@@ -177,7 +178,7 @@ void fleet_distrust(struct fleet *f, const char *why);
 /* What it had is lost: no proofs before every lease of before has run out. */
 void fleet_engine_is_new(struct fleet *f);
 /* By the clock itself, as this turn may have begun long ago. */
-uint64_t fleet_real_now(void);
+uint64_t fleet_real_now(struct fleet *f);
 /* Its place is lost: it begins anew. */
 void fleet_rejoin(struct fleet *f);
 void fleet_show_lease(struct fleet *f);
@@ -192,7 +193,7 @@ void fleet_write(struct fleet *f);
 void fleet_take_added(struct fleet *f, const struct engine_reply *r);
 void fleet_write_again(struct fleet *f);  /* the connection is another one */
 void fleet_write_recent(struct fleet *f); /* the log may have lost them */
-void fleet_write_tidy(struct fleet *f);
+void fleet_write_tidy(struct fleet *f);   /* now and then */
 void fleet_write_forget(struct fleet *f); /* at the end */
 
 /* fleet_proof.c */

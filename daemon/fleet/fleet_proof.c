@@ -28,20 +28,10 @@ value_word(struct slice *text)
 bool
 fleet_value_parse(struct slice text, struct fleet_value *out)
 {
-    struct slice number;
-    struct fleet_id n;
-    char id[FLEET_ID_TEXT_MAX];
-
     out->epoch = value_word(&text);
     out->incarnation = value_word(&text);
-    if (!fleet_id_parse(value_word(&text), &out->position))
-        return false;
-    number = value_word(&text);
-    snprintf(id, sizeof(id), "0-%.*s", (int)(number.len < 24 ? number.len : 24), number.ptr);
-    if (!fleet_id_parse(slice_str(id), &n))
-        return false;
-    out->number = n.seq;
-    return true;
+    return fleet_id_parse(value_word(&text), &out->position) &&
+           fleet_number_parse(value_word(&text), &out->number);
 }
 
 bool
@@ -243,7 +233,7 @@ fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
         if (was != NULL)
             new[nnew] = *was;
         else
-            new[nnew].seen_ms = fleet_real_now();
+            new[nnew].seen_ms = fleet_real_now(f);
         memcpy(new[nnew].name, name.ptr, name.len);
         new[nnew++].name[name.len] = '\0';
     }
@@ -268,7 +258,7 @@ fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
 static void
 nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_reply *r)
 {
-    uint64_t now = fleet_real_now();
+    uint64_t now = fleet_real_now(f);
     struct fleet_value v;
 
     node->in_step = false;

@@ -110,7 +110,6 @@ entry_land(struct post *p)
     struct fleet *f = e->fleet;
 
     OBJ_CHECK(f, FLEET_MAGIC);
-    e->made_us = f->env.loop->clock.mono_us;
     list_add_tail(&f->unlogged, &e->link);
     task_wake(&f->task);
 }
@@ -174,21 +173,11 @@ fleet_write_again(struct fleet *f)
 }
 
 static void
-recent_forget_old(struct fleet *f)
+recent_forget_oldest(struct fleet *f)
 {
-    uint64_t now = fleet_engine_ms(f), age = (uint64_t)f->guard_ms;
-    unsigned n = 0;
-
-    for (struct list *l = f->recent.next; l != &f->recent; l = l->next)
-        n++;
-    while (!list_empty(&f->recent)) {
-        struct fleet_entry *e = container_of(f->recent.next, struct fleet_entry, link);
-
-        if (n <= RECENT_MAX && e->id.ms + age > now)
-            break;
-        entry_free(e);
-        n--;
-    }
+    tassert(f->nrecent > 0);
+    f->nrecent--;
+    entry_free(container_of(f->recent.next, struct fleet_entry, link));
 }
 
 void
@@ -202,6 +191,8 @@ fleet_take_added(struct fleet *f, const struct engine_reply *r)
     tassert(good || engine_reply_type(r) != ENGINE_STRING);
     list_del(&e->link);
     list_add_tail(&f->recent, &e->link);
+    if (f->nrecent++ == RECENT_MAX)
+        recent_forget_oldest(f);
     atomic_fetch_sub(&f->nqueued, 1);
     counter_add_shared(f->env.counters, COUNTER_fleet_sent, 1);
     fleet_note_logged(f, e);
@@ -226,13 +217,18 @@ fleet_write_recent(struct fleet *f)
         list_add_tail(at, &e->link);
         atomic_fetch_add(&f->nqueued, 1);
     }
+    f->nrecent = 0;
     fleet_proofs_again(f);
 }
 
 void
 fleet_write_tidy(struct fleet *f)
 {
-    recent_forget_old(f);
+    uint64_t now = fleet_engine_ms(f), age = (uint64_t)f->guard_ms;
+
+    while (!list_empty(&f->recent) &&
+           container_of(f->recent.next, struct fleet_entry, link)->id.ms + age <= now)
+        recent_forget_oldest(f);
 }
 
 void

@@ -36,7 +36,7 @@ link_init(struct link *k)
     k->engine = NULL;
     k->lookup = NULL;
     k->failures = k->engine_nth = k->round = k->here = k->greetings = 0;
-    k->asks_sentinel = k->has_master = k->is_master = false;
+    k->asks_sentinel = k->has_master = false;
     k->why[0] = k->said[0] = k->incarnation[0] = k->at[0] = '\0';
     timer_init(&k->timer, k->task);
 }
@@ -88,22 +88,22 @@ link_connect_to(struct link *k, struct stream_target *to)
     timer_set(&k->loop->wheel, &k->timer, loop_deadline(k->loop, LINK_PATIENCE_MS));
 }
 
-/* An address that stands there as numbers is not looked up. */
+/* False: it is no address, but a name. */
 static bool
-link_parse_address(const struct conf_address *a, struct sockaddr_storage *out)
+link_parse_address(const char *host, uint16_t port, struct sockaddr_storage *out)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
 
     memset(out, 0, sizeof(*out));
-    if (inet_pton(AF_INET, a->host, &v4->sin_addr) == 1) {
+    if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
         v4->sin_family = AF_INET;
-        v4->sin_port = htons(a->port);
+        v4->sin_port = htons(port);
         return true;
     }
-    if (inet_pton(AF_INET6, a->host, &v6->sin6_addr) == 1) {
+    if (inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
         v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons(a->port);
+        v6->sin6_port = htons(port);
         return true;
     }
     return false;
@@ -130,7 +130,7 @@ link_connect(struct link *k)
     a = &conf->engines[k->here].address;
     snprintf(k->at, sizeof(k->at), "%s", conf->engines[k->here].text);
     to.path = a->is_unix ? a->path : NULL;
-    if (a->is_unix || link_parse_address(a, &to.addr)) {
+    if (a->is_unix || link_parse_address(a->host, a->port, &to.addr)) {
         link_connect_to(k, &to);
     } else if (resolve_start(&k->lookup, k->resolver, a->host) != 0) {
         link_fail(k, terr_text(TERR_NOMEM));
@@ -217,7 +217,6 @@ link_greet(struct link *k)
 
     k->state = LINK_GREET;
     k->greetings = 0;
-    k->is_master = false;
     k->incarnation[0] = '\0';
     if (k->asks_sentinel)
         link_greet_with(k, LINK_SENTINEL, words, 3);
@@ -249,8 +248,6 @@ static bool
 link_take_master(struct link *k, const struct engine_reply *r)
 {
     char host[64], port[8];
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&k->master;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&k->master;
     struct slice h, p;
     char *end;
     unsigned long n;
@@ -264,16 +261,8 @@ link_take_master(struct link *k, const struct engine_reply *r)
     n = strtoul(port, &end, 10);
     if (end == port || *end != '\0' || n == 0 || n > UINT16_MAX)
         return false;
-    memset(&k->master, 0, sizeof(k->master));
-    if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons((uint16_t)n);
-    } else if (inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons((uint16_t)n);
-    } else {
+    if (!link_parse_address(host, (uint16_t)n, &k->master))
         return false;
-    }
     snprintf(k->at, sizeof(k->at), "%s:%s", host, port);
     return true;
 }
@@ -301,11 +290,8 @@ link_greeted(struct link *k, unsigned tag, const struct engine_reply *r, char *w
         snprintf(k->incarnation + len, sizeof(k->incarnation) - len, "%s%.*s", len > 0 ? ":" : "",
             (int)value.len, value.ptr);
     }
-    if (tag == LINK_REPLICATION) {
-        k->is_master = slice_eq(link_info(text, "role"), SLICE_LIT("master"));
-        if (!k->is_master)
-            return "it is a replica: the master is looked for";
-    }
+    if (tag == LINK_REPLICATION && !slice_eq(link_info(text, "role"), SLICE_LIT("master")))
+        return "it is a replica: the master is looked for";
     return NULL;
 }
 
@@ -428,4 +414,10 @@ link_take(struct link *k, unsigned *tag)
              k->loop->clock.mono_ms >= k->heard_ms + LINK_SILENT_MS)
         link_fail(k, "no reply in 4 s");
     return r;
+}
+
+size_t
+link_bytes(const struct link *k)
+{
+    return k->engine != NULL ? engine_bytes(k->engine) : 0;
 }

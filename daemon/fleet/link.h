@@ -70,7 +70,6 @@ struct link {
     char said[LINK_WHY_MAX]; /* of what the log has */
     /* Which process it is, and of which history: another one may not have what this one had. */
     char incarnation[LINK_INCARNATION_MAX];
-    bool is_master;
 };
 
 /* The members of its owner are set; it is DOWN, and connects by the next link_work(). */
@@ -81,6 +80,8 @@ bool link_work(struct link *k);
 void link_fail(struct link *k, const char *why);
 void link_close(struct link *k);
 
+/* Of the heap. */
+size_t link_bytes(const struct link *k);
 /* As engine_send(), of one that is UP; tag < LINK_TAGS.  What cannot be sent fails it.  False: it was not sent. */
 bool link_send(struct link *k, unsigned tag, const struct slice *words, unsigned n);
 /* The next reply; NULL: there is none.  An engine that has been silent for too long has gone: it may have done so without

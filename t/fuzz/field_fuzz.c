@@ -755,7 +755,7 @@ fuzz_language(struct slice text)
     tassert(memcmp(once, twice, (size_t)len) == 0);
 }
 
-/* What a client says of codings is the same each time that it is read, and whoever refuses all of them gets none. */
+/* What a client says of codings is the same each time that it is read, and a client that refuses all of them gets none. */
 static void
 fuzz_codings(struct slice text)
 {
