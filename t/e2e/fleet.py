@@ -5,7 +5,6 @@ engine and the wire between.
 redis-server is the engine.  What a proof means is checked by content: the origin has another version before the purge,
 and behind the proof no node shows the one before.
 """
-import concurrent.futures
 import os
 import shutil
 import subprocess
@@ -13,42 +12,21 @@ import sys
 import tempfile
 import threading
 import time
-import unittest
 
 sys.dont_write_bytecode = True
 import tls_world
-from fleet_world import Engine, Node, Sentinel, Versions, Wire, wait_for_proofs
+from fleet_world import Engine, FleetTest, Sentinel, Wire, main, wait_for_proofs
 from tarnd import free_port, wait_until
 
-PROGRAM = None
 # What a node needs of an engine, as docs/fleet.md has it.
 RIGHTS = ("resetchannels", "-@all", "+client|setname", "+info", "+select", "+time", "+set", "+get", "+del", "+mget",
-          "+zadd", "+zrem", "+zrange", "+zscore", "+zremrangebyscore", "+xadd", "+xread", "+xrange", "+xrevrange", "+xtrim", "+multi", "+exec", "+watch", "+unwatch")
+          "+zadd", "+zrem", "+zrange", "+zscore", "+zremrangebyscore", "+xadd", "+xread",
+          "+xrange", "+xrevrange", "+xtrim", "+multi", "+exec", "+watch", "+unwatch")
 
 
-class Fleet(unittest.TestCase):
-    def setUp(self):
-        self.engine = Engine()
-        self.addCleanup(self.engine.close)
-        self.origin = Versions()
-        self.addCleanup(self.origin.close)
-
-    def node(self, name, port=None, **how):
-        n = Node(PROGRAM, name, port or self.engine.port, self.origin, **how)
-        self.addCleanup(n.tidy)
-        return n
-
-    def nodes(self, names="abc", **how):
-        all_ = [self.node(name, **how) for name in names]
-        wait_for_proofs(all_)
-        return all_
-
+class Fleet(FleetTest):
     def names(self):
         return self.engine.ask("ZRANGEBYSCORE", "tarn:{shop}:nodes", 0, "+inf")
-
-    def store(self, nodes, name="/v/x"):
-        for n in nodes:  # a machine with too much to do lets a lease run out
-            wait_until(lambda n=n: "hit" in n.get(name).fields["cache-status"], f"it is stored at node {n.name}", 30)
 
     def assert_new(self, nodes, version, name="/v/x"):
         for n in nodes:
@@ -305,7 +283,7 @@ class Fleet(unittest.TestCase):
         with open(state, encoding="ascii") as f:
             self.assertRegex(f.read(), r"^tarn-fleet 1 shop a [0-9a-f]{16} \d+-\d+ *\n$")
         self.assertEqual(os.stat(state).st_mode & 0o777, 0o600)
-        second = subprocess.run([PROGRAM, "-c", a.config], capture_output=True, timeout=30, check=False)
+        second = subprocess.run([self.programs[0], "-c", a.config], capture_output=True, timeout=30, check=False)
         self.assertIn(b"another tarnd has it open", second.stderr)
         self.assertNotEqual(second.returncode, 0)
         a.process.kill()
@@ -458,37 +436,5 @@ class Fleet(unittest.TestCase):
         self.assertNotIn("secret", str(a.fleet()))
 
 
-AT_ONCE = 4  # of the tests, which mostly wait
-
-
-def run_one(name):
-    done = subprocess.run([sys.executable, __file__, PROGRAM, "Fleet." + name], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, check=False)
-    print(done.stdout.decode(errors="replace"), flush=True)
-    return name, done.returncode
-
-
-def run_all():
-    """Each in a process of its own; 0, or 1 and which failed."""
-    names = unittest.TestLoader().getTestCaseNames(Fleet)
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        failed = [name for name, status in pool.map(run_one, names) if status != 0]
-    print(f"{len(names)} tests, failed: {' '.join(failed) or 'none'}")
-    return 1 if failed or not names else 0
-
-
-def main():
-    global PROGRAM
-    if len(sys.argv) < 2:
-        sys.exit("usage: fleet.py TARND [TEST...]")
-    if shutil.which("redis-server") is None:
-        print("redis-server is missing (scripts/install-deps --test)")
-        sys.exit(77)
-    PROGRAM = os.path.abspath(sys.argv.pop(1))
-    if len(sys.argv) == 1:
-        sys.exit(run_all())
-    unittest.main(verbosity=2)
-
-
 if __name__ == "__main__":
-    main()
+    main(__file__, Fleet, "TARND")

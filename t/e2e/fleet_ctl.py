@@ -4,50 +4,25 @@
 redis-server is the engine.
 """
 import json
-import os
-import shutil
 import subprocess
 import sys
-import unittest
 
 sys.dont_write_bytecode = True
 import tarnd
-from fleet_world import Engine, Node, Versions, Wire, wait_for_proofs
+from fleet_world import FleetTest, Wire, main, wait_for_proofs
 
 DONE, REFUSED, USAGE, UNREACHABLE, UNPROVEN = range(5)
-PROGRAM = CTL = None
 URL = "http://tarn.test/v/x"
 
 
-class FleetCtl(unittest.TestCase):
-    def setUp(self):
-        self.engine = Engine()
-        self.addCleanup(self.engine.close)
-        self.origin = Versions()
-        self.addCleanup(self.origin.close)
-
-    def node(self, name, port=None, **how):
-        n = Node(PROGRAM, name, port or self.engine.port, self.origin, **how)
-        self.addCleanup(n.tidy)
-        return n
-
-    def nodes(self, names, **how):
-        all_ = [self.node(name, **how) for name in names]
-        wait_for_proofs(all_)
-        return all_
-
+class FleetCtl(FleetTest):
     def ctl(self, node, *args, status=DONE):
         """What it prints, and what it says is wrong."""
-        done = subprocess.run([CTL, "--admin", f"unix:{node.dir}/admin.sock", *args], capture_output=True, text=True,
+        done = subprocess.run([self.programs[1], "--admin", f"unix:{node.dir}/admin.sock", *args], capture_output=True, text=True,
                               timeout=tarnd.PATIENCE_S, check=False)
         self.assertEqual(done.returncode, status, f"{args}: {done.stdout} {done.stderr}")
         self.assertEqual(done.stderr == "", status == DONE, done.stderr)
         return done.stdout, done.stderr
-
-    def store(self, nodes):
-        for n in nodes:
-            n.get("/v/x")
-            self.assertIn("hit", n.get("/v/x").fields["cache-status"])
 
     # ---- the fleet ----
 
@@ -97,7 +72,7 @@ class FleetCtl(unittest.TestCase):
         self.assertRegex(err, r"^tarnctl: this node trusts nothing that it has stored: \S")
 
     def test_without_a_fleet_it_is_refused_with_what_is_right(self):
-        t = tarnd.Tarnd(PROGRAM, "admin: { address: 'unix:{dir}/admin.sock' }\n"
+        t = tarnd.Tarnd(self.programs[0], "admin: { address: 'unix:{dir}/admin.sock' }\n"
                         f"backends: {{ default: {{ address: '127.0.0.1:{self.origin.server_address[1]}' }} }}\n")
         self.addCleanup(t.tidy)
         self.assertIn("a section 'fleet'", self.ctl(t, "fleet", status=REFUSED)[1])
@@ -186,16 +161,5 @@ class FleetCtl(unittest.TestCase):
                 self.assertIn(said, self.ctl(a, *words, status=USAGE)[1])
 
 
-def main():
-    global PROGRAM, CTL
-    if len(sys.argv) < 3:
-        sys.exit("usage: fleet_ctl.py TARND TARNCTL [TEST...]")
-    if shutil.which("redis-server") is None:
-        print("redis-server is missing (scripts/install-deps --test)")
-        sys.exit(77)
-    PROGRAM, CTL = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
-    unittest.main(verbosity=2)
-
-
 if __name__ == "__main__":
-    main()
+    main(__file__, FleetCtl, "TARND", "TARNCTL")

@@ -22,15 +22,13 @@ import random
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
 sys.dont_write_bytecode = True
-from fleet_world import Engine, Node, Versions, Wire
-from tarnd import free_port
+from fleet_world import Engine, Node, Sentinel, Versions, Wire
 
 KEY = "tarn:{shop}:"
 NAMES = [f"/v/{i}" for i in range(24)]
@@ -435,14 +433,8 @@ class World:
                  "--repl-diskless-sync-delay", "0")
         self.engine = Engine(*more)
         self.engines = [self.engine, Engine(*more, "--replicaof", f"127.0.0.1 {self.engine.port}")]
-        self.sentinel_port = free_port()
-        conf = os.path.join(self.dir, "sentinel.conf")
-        with open(conf, "w", encoding="ascii") as f:
-            f.write(f"port {self.sentinel_port}\nbind 127.0.0.1\ndir {self.dir}\n"
-                    f"sentinel monitor shop 127.0.0.1 {self.engine.port} 1\nsentinel down-after-milliseconds shop 800\n"
-                    "sentinel failover-timeout shop 3000\n")
-        self.watch = subprocess.Popen(["redis-server", conf, "--sentinel"], stdin=subprocess.DEVNULL,
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.watch = Sentinel(self.engine.port, "shop", 800)
+        self.sentinel_port = self.watch.port
         deadline = time.monotonic() + 30
         while not self.has_replica():
             if time.monotonic() > deadline:
@@ -573,8 +565,7 @@ class World:
         for s in self.slots:
             s.close()
         if self.sentinel:
-            self.watch.kill()
-            self.watch.wait()
+            self.watch.close()
         for e in self.engines:
             e.process.send_signal(signal.SIGCONT)
             e.close()

@@ -3,6 +3,7 @@
     /v/NAME    its current version, in the body
 """
 import collections
+import concurrent.futures
 import os
 import selectors
 import shutil
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import unittest
 import http.server
 
 sys.dont_write_bytecode = True
@@ -84,14 +86,14 @@ class Engine:
 class Sentinel:
     """redis-sentinel alone: its word is enough."""
 
-    def __init__(self, master_port):
+    def __init__(self, master_port, name="mymaster", down_ms=500):
         self.port = free_port()
         self.dir = tempfile.mkdtemp(prefix="tarn-sentinel.")
         config = os.path.join(self.dir, "sentinel.conf")
         with open(config, "w", encoding="ascii") as f:
             f.write(f"port {self.port}\nbind 127.0.0.1\ndir {self.dir}\n"
-                    f"sentinel monitor mymaster 127.0.0.1 {master_port} 1\n"
-                    "sentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 3000\n")
+                    f"sentinel monitor {name} 127.0.0.1 {master_port} 1\n"
+                    f"sentinel down-after-milliseconds {name} {down_ms}\nsentinel failover-timeout {name} 3000\n")
         self.process = subprocess.Popen(["redis-server", config, "--sentinel"], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -322,5 +324,57 @@ def wait_for_proofs(nodes, seconds=30):
         wait_until(lambda n=n: may_prove(n), f"node {n.name} is in step and may prove", seconds)
 
 
-def now_ms():
-    return time.monotonic() * 1000
+class FleetTest(unittest.TestCase):
+    """An engine and an origin for each test; nodes go with it."""
+    programs = ()  # tarnd, and what else main() was given
+
+    def setUp(self):
+        self.engine = Engine()
+        self.addCleanup(self.engine.close)
+        self.origin = Versions()
+        self.addCleanup(self.origin.close)
+
+    def node(self, name, port=None, **how):
+        n = Node(self.programs[0], name, port or self.engine.port, self.origin, **how)
+        self.addCleanup(n.tidy)
+        return n
+
+    def nodes(self, names="abc", **how):
+        all_ = [self.node(name, **how) for name in names]
+        wait_for_proofs(all_)
+        return all_
+
+    def store(self, nodes, name="/v/x"):
+        for n in nodes:  # a machine with too much to do lets a lease run out
+            wait_until(lambda n=n: "hit" in n.get(name).fields["cache-status"], f"it is stored at node {n.name}", 30)
+
+
+AT_ONCE = 4  # of the tests, which mostly wait
+
+
+def run_all(script, case):
+    """Each test in a process of its own; 0, or 1 and which failed."""
+    def run_one(name):
+        done = subprocess.run([sys.executable, script, *case.programs, f"{case.__name__}.{name}"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        print(done.stdout.decode(errors="replace"), flush=True)
+        return name, done.returncode
+
+    names = unittest.TestLoader().getTestCaseNames(case)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        failed = [name for name, status in pool.map(run_one, names) if status != 0]
+    print(f"{len(names)} tests, failed: {' '.join(failed) or 'none'}")
+    return 1 if failed or not names else 0
+
+
+def main(script, case, *programs):
+    """SCRIPT PROGRAM... [CASE.TEST...]: these tests, or all."""
+    if len(sys.argv) < 1 + len(programs):
+        sys.exit(f"usage: {os.path.basename(script)} {' '.join(programs)} [{case.__name__}.TEST...]")
+    if shutil.which("redis-server") is None:
+        print("redis-server is missing (scripts/install-deps --test)")
+        sys.exit(77)
+    case.programs = [os.path.abspath(sys.argv.pop(1)) for _ in programs]
+    if len(sys.argv) == 1:
+        sys.exit(run_all(script, case))
+    unittest.main(verbosity=2)
