@@ -859,12 +859,10 @@ fleet_status(struct fleet *f, struct fleet_status *out)
                                                                : "blind",
         .engine = f->commands.at,
         .why = why != NULL ? why : f->reading.why,
-        .trusts = f->trusts,
         .trusts_ms = f->trusts && end > now ? (int64_t)(end - now) : 0,
         .position = f->position,
         .last = f->last,
         .queued = atomic_load(&f->nqueued),
-        .nnodes = f->nnodes,
         .proofs_in_ms = f->commands.state != LINK_UP || f->mature_ms == TIMER_NEVER ? f->guard_ms
                         : f->mature_ms > now ? (int64_t)(f->mature_ms - now)
                                              : 0};

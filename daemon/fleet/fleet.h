@@ -52,7 +52,7 @@ void fleet_retire(struct fleet *f);
 void fleet_close(struct fleet **fp);
 
 /* Of a record that this node has applied: copied, and into the log as soon as the engine takes it.  Its ticket, or 0:
- * there is no room for it, which is counted and said. */
+ * it counts at this node alone, for want of room or by its characters, which is counted and in the error log. */
 uint64_t fleet_append(struct fleet *f, const struct invalidation *inv);
 
 /* Can the log take an invalidation now?  If not, *why. */
@@ -106,11 +106,9 @@ struct fleet_node_status {
 struct fleet_status {
     const char *state;        /* "in step", "blind", "apart" */
     const char *engine, *why; /* where it is; what is wrong, or "" */
-    bool trusts;
-    int64_t trusts_ms; /* for how much longer */
+    int64_t trusts_ms;        /* what is stored is trusted for so long; 0: not now */
     struct fleet_id position, last;
-    unsigned queued; /* invalidations that are not in the log yet */
-    unsigned nnodes;
+    unsigned queued;      /* invalidations that are not in the log yet */
     int64_t proofs_in_ms; /* above 0: the engine is too young for proofs for so long */
 };
 void fleet_status(struct fleet *f, struct fleet_status *out);
