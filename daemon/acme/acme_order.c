@@ -6,6 +6,7 @@
 
 #include "daemon/acme/acme_b64.h"
 #include "daemon/acme/acme_jws.h"
+#include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 
 enum {
@@ -246,12 +247,18 @@ order_ask(struct order *o, const char *replaces, struct acme_fail *f)
 }
 
 /* A CA may refuse an order for the sake of `replaces`: the old certificate was replaced already, or is not
- * its own.  Then the order is worth more than the hint. */
+ * its own.  Boulder had "conflict" before the RFC had its name; Pebble answers serverInternal, and loses the orders of
+ * serial numbers that begin with a zero byte.  Then the order is worth more than the hint. */
 static bool
 order_is_about_replaces(const struct acme_fail *f)
 {
-    return strcmp(f->type, "alreadyReplaced") == 0 || strcmp(f->type, "malformed") == 0 ||
-           strcmp(f->type, "unauthorized") == 0;
+    static const char *const types[] = {
+        "alreadyReplaced", "conflict", "malformed", "serverInternal", "unauthorized"};
+
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        if (strcmp(f->type, types[i]) == 0)
+            return true;
+    return false;
 }
 
 static int

@@ -485,7 +485,8 @@ class Renewal(WithFake):
     def test_a_hint_that_the_ca_refuses_is_left_out(self):
         self.ca_server.life_s = 200 * DAY
         self.run_("a.test")
-        for status, kind in ((409, "alreadyReplaced"), (404, "malformed"), (403, "unauthorized")):
+        for status, kind in ((409, "alreadyReplaced"), (409, "conflict"), (404, "malformed"), (403, "unauthorized"),
+                             (500, "serverInternal")):
             self.rules["order"] = lambda x: x.problem(status, kind) if x.payload and "replaces" in x.payload else True
             path = os.path.join(self.state, "certs/a.test.pem")
             stamp = os.stat(path).st_mtime_ns
