@@ -207,7 +207,7 @@ class Purger(threading.Thread):
 
 
 class Evil(threading.Thread):
-    """One deed after the other, as long as the round lasts.  Each puts right what it did before it ends."""
+    """One deed after the other, as long as the round lasts.  Each puts right what it did before it ends, or heal() does."""
 
     def __init__(self, world, seed, names):
         super().__init__(daemon=True)
@@ -512,13 +512,17 @@ class World:
             return False
 
     def heal(self):
-        """Every deed has ended; every node is in step soon."""
+        """Every deed has ended; every node is in step soon.  A deed that another one made fail has put nothing right."""
         self.calm = True
         for e in self.evils:
             with e.deed:
                 pass
         for e in self.engines:
             e.process.send_signal(signal.SIGCONT)
+            e.ask("CONFIG", "SET", "maxmemory", "0")
+        for s in self.slots:
+            if s.wire:
+                s.wire.mend()
         if self.sentinel:
             self.find_master()
         deadline = time.monotonic() + IN_STEP_S
