@@ -124,6 +124,7 @@ struct conf_listen {
     int64_t http2;        /* with `tls`: may be agreed on; without, it says nothing */
     int64_t h2c;          /* without `tls`: CONF_H2C_OFF, CONF_H2C_ON or CONF_H2C_ONLY */
     const char *redirect; /* "off"; "https": every request, to its URL with https:// */
+    int64_t peers;        /* nodes of the fleet alone come in here */
 };
 
 struct conf_storage {
@@ -421,6 +422,9 @@ struct conf_fleet {
     const char *password;        /* "": none.  Stands in no message, report or document */
     struct conf_backend_tls tls; /* said: the engines are `secure`.  sni, name: as the file says */
     int64_t max_blind, wait;     /* ms */
+    const char *peers;           /* "off"; "engine": misses go to the node that owns the key */
+    const char *address;         /* host:port of this node for its peers; "" without `peers` */
+    int64_t peer_timeout;        /* ms */
     const char *key_prefix;
     int64_t log_entries, log_age; /* log_age: ms, at least twice max_blind */
 };
@@ -460,6 +464,7 @@ struct conf {
     struct conf_listen *listens;
     unsigned nlistens;
     bool listens_act; /* at least one redirects to https, or has ACME */
+    bool has_peers;   /* at least one is for the nodes of the fleet */
     int64_t workers;  /* 0: auto, one per CPU that may be used */
     struct conf_nets trusted_proxies;
     struct conf_storage *storages;

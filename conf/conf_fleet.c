@@ -472,6 +472,67 @@ fleet_check_times(struct conf_cx *cx, const struct ynode *n, const struct conf_f
         has, max, needs);
 }
 
+/* ---- the other nodes ---- */
+
+static const struct conf_listen *
+fleet_peer_listener(const struct conf *conf)
+{
+    for (unsigned i = 0; i < conf->nlistens; i++)
+        if (conf->listens[i].peers)
+            return &conf->listens[i];
+    return NULL;
+}
+
+/* A host and a port, neither of them any. */
+static bool
+fleet_address_ok(struct slice text)
+{
+    const char *colon = text.len > 0 ? memrchr(text.ptr, ':', text.len) : NULL;
+    uint64_t port = 0;
+
+    if (colon == NULL || colon == text.ptr || memchr(text.ptr, ' ', text.len) != NULL ||
+        text.ptr[0] == '*' || strncmp(text.ptr, "0.0.0.0:", 8) == 0 ||
+        strncmp(text.ptr, "[::]:", 5) == 0)
+        return false;
+    for (const char *p = colon + 1; p < text.ptr + text.len; p++) {
+        if (*p < '0' || *p > '9' || port > UINT16_MAX)
+            return false;
+        port = port * 10 + (uint64_t)(*p - '0');
+    }
+    return port > 0 && port <= UINT16_MAX;
+}
+
+/* Listeners were read before. */
+static void
+fleet_read_peers(struct conf_cx *cx, const struct ynode *n, struct conf_fleet *fleet)
+{
+    const struct conf_listen *l = fleet_peer_listener(cx->conf);
+    const struct ynode *at = ynode_get(n, "address");
+
+    if (strcmp(fleet->peers, "off") == 0) {
+        if (l != NULL)
+            conf_fail(cx, n,
+                "peers: it is off, and the listener on '%s' is for peers: write `peers: engine` "
+                "here, or "
+                "remove `peers` there",
+                l->address.text);
+        return;
+    }
+    if (l == NULL) {
+        conf_fail(cx, ynode_get(n, "peers"),
+            "peers: no listener has `peers: on`: the other nodes need an address of this "
+            "one, as in `listen: [..., { address: \"10.0.0.1:8089\", peers: on }]`");
+        return;
+    }
+    if (fleet->address[0] == '\0' && !l->address.is_unix)
+        fleet->address = l->address.text;
+    if (!fleet_address_ok(slice_str(fleet->address)))
+        conf_fail(cx, at != NULL ? at : n,
+            "address: %s host:port at which the other nodes reach the listener on '%s', as "
+            "in 10.0.0.1:8089",
+            at != NULL ? "it must be the" : "it is missing: the", l->address.text);
+}
+
 void
 conf_fleet_read(struct conf_cx *cx, const struct conf_section *sec, const struct ynode *n)
 {
@@ -497,6 +558,7 @@ conf_fleet_read(struct conf_cx *cx, const struct conf_section *sec, const struct
     if (fleet->node[0] == '\0')
         fleet_name_node(cx, n, fleet);
     fleet_check_times(cx, n, fleet);
+    fleet_read_peers(cx, n, fleet);
     conf_fleet_tls_finish(cx, n, fleet);
     fleet->said = cx->nerrors == errors && !cx->nomem;
 }

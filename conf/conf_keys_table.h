@@ -73,6 +73,7 @@
     X(CERTNAMES, STRING, CERTNAMES,                                                                \
       "a list of names, as in [shop.example.com, \"example.com,www.example.com\"]")              \
     X(SECURED,   STRING, WORD,    "off or https")                                                  \
+    X(PEERS,     STRING, WORD,    "off or engine")                                                 \
     X(CERTIFICATES, STRING, CERTIFICATES,                                                          \
       "a directory, or a list of maps, as in [{ certificate: a.crt, key: a.key }]")                \
     X(ACME,      STRING, ACME,                                                                     \
@@ -165,6 +166,9 @@
     X(redirect, SECURED, "off", 0, 8,                                                              \
       "https: every request is redirected to its URL with https:// (301), but " \
       "ACME's challenges are answered")                                                            \
+    X(peers, BOOL, 0, 0, 1,                                                                        \
+      "For the other nodes of the fleet alone (fleet.peers): a request that no node has signed is " \
+      "refused with 403. An address that clients cannot reach")                                    \
     X(mode, MODE, 0666, 0, 0777,                                                                   \
       "Mode of a Unix socket's file: users with write permission may connect; its directory's "    \
       "mode counts, too")                                                                          \
@@ -417,6 +421,15 @@
       "everything stored is stale until it has")                                                   \
     X(wait, MS, 2 * CONF_S, 0, 60 * CONF_S,                                                        \
       "How long a purge with wait=all waits for all nodes, by default")                            \
+    X(peers, PEERS, "off", 0, 8,                                                                   \
+      "engine: a node that lacks an object asks the one that owns its key, of those that the engine " \
+      "knows, by consistent hashing; so the fleet fetches it once. Needs a listener with `peers`")  \
+    X(address, TEXT, "", 0, 300,                                                                   \
+      "Where the other nodes reach this one's listener with `peers`, as in 10.0.0.1:8089; empty: " \
+      "that listener's own address, unless it is *")                                               \
+    X(peer_timeout, MS, 500, 10, CONF_M,                                                           \
+      "How long a peer may take to connect, and then to answer, or to say that it fetches; then "  \
+      "the origin is asked")                                                                       \
     X(key_prefix, LABEL, "tarn", 1, CONF_NAME_MAX, "First part of every key in the engine")        \
     X(log_entries, COUNT, 1000000, 1000, 100000000,                                                \
       "Most entries of the stream of invalidations that the engine keeps")                         \

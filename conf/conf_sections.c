@@ -228,6 +228,7 @@ conf_read_listen(struct conf_cx *cx, const struct ynode *n)
         conf_listen_check(cx, c, i);
         conf->listens_act = conf->listens_act || conf->listens[i].tls.acme.said ||
                             strcmp(conf->listens[i].redirect, "https") == 0;
+        conf->has_peers = conf->has_peers || conf->listens[i].peers != 0;
     }
 }
 

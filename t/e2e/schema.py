@@ -91,7 +91,7 @@ MISTAKES = (
      BACKENDS + "fleet: { name: shop, engine: [" + ", ".join(f"'redis://h{i}'" for i in range(9)) + "] }\n"),
     ("an engine of a list that is none", ("fleet", "engine", 1),
      BACKENDS + "fleet: { name: shop, engine: ['redis://h', h2] }\n"),
-    ("an unknown key of a fleet", ("fleet",), BACKENDS + "fleet: { name: shop, engine: 'redis://h', peers: [b] }\n"),
+    ("an unknown key of a fleet", ("fleet",), BACKENDS + "fleet: { name: shop, engine: 'redis://h', pears: [b] }\n"),
     ("too few entries of the stream", ("fleet", "log_entries"),
      BACKENDS + "fleet: { name: shop, engine: 'redis://h', log_entries: 9 }\n"),
     ("a route with a port", ("routes", 0, "host"), BACKENDS + 'routes: [ { host: "a.example:80", backend: a } ]\n'),

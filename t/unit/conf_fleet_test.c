@@ -269,10 +269,60 @@ TEST(conf_fleet, names_and_bounds_have_their_errors)
         "2:75 wait: '61s' is too large: the most is 1m\n"
         "2:93 log_entries: '999' is too small: the least is 1000\n"
         "2:107 log_age: '31d' is too large: the most is 30d\n");
-    expect_errors(NODE("engine: 'redis://a', max_blnd: 1s, peers: [b]"),
+    expect_errors(NODE("engine: 'redis://a', max_blnd: 1s, xyzzy: [b]"),
         "2:51 unknown key 'max_blnd' in section 'fleet'; did you mean 'max_blind'?\n"
-        "2:65 unknown key 'peers' in section 'fleet'; it takes: name, node, engine, sentinel, "
-        "state, password_file, tls, max_blind, wait, key_prefix, log_entries, log_age\n");
+        "2:65 unknown key 'xyzzy' in section 'fleet'; it takes: name, node, engine, sentinel, "
+        "state, password_file, tls, max_blind, wait, peers, address, peer_timeout, key_prefix, "
+        "log_entries, log_age\n");
+}
+
+#define PEERED(listen, more) \
+    "listen: [{address: '127.0.0.1:8080'}, {" listen "}]\n" NODE("engine: 'redis://a', " more)
+
+TEST(conf_fleet, peers_need_a_listener_and_an_address)
+{
+    const struct conf *c = load(PEERED("address: '10.0.0.1:8089', peers: on", "peers: engine"));
+
+    CHECK_STR(c->fleet.address, "10.0.0.1:8089");
+    CHECK(c->has_peers && c->listens[1].peers && !c->listens[0].peers);
+    CHECK_EQ(c->fleet.peer_timeout, 500);
+    conf_free(&c);
+    c = load(PEERED("address: '*:8089', peers: on", "peers: engine, address: 'a.test:8089'"));
+    CHECK_STR(c->fleet.address, "a.test:8089");
+    conf_free(&c);
+    c = load(NODE("engine: 'redis://a'"));
+    CHECK_STR(c->fleet.peers, "off");
+    conf_free(&c);
+    expect_errors(NODE("engine: 'redis://a', peers: engine"),
+        "2:58 peers: no listener has `peers: on`: the other nodes need an address of this one, as "
+        "in "
+        "`listen: [..., { address: \"10.0.0.1:8089\", peers: on }]`\n");
+    expect_errors(NODE("engine: 'redis://a', peers: all"),
+        "2:58 peers: 'all' is unknown: it is off or engine\n");
+}
+
+TEST(conf_fleet, an_address_for_peers_is_one_that_they_can_reach)
+{
+    static const char *const bad[] = {"*:8089", "0.0.0.0:8089", "a.test", ":8089", "a.test:0",
+        "a.test:65536", "a.test:80x", "a b:80"};
+
+    for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
+        char text[400], message[400];
+
+        snprintf(text, sizeof(text),
+            PEERED("address: '*:8089', peers: on", "peers: engine, address: '%s'"), bad[i]);
+        snprintf(message, sizeof(message),
+            "3:75 address: it must be the host:port at which the other nodes reach the listener on "
+            "'*:8089', "
+            "as in 10.0.0.1:8089\n");
+        expect_errors(text, message);
+    }
+    expect_errors(PEERED("address: '*:8089', peers: on", "peers: engine"),
+        "3:8 address: it is missing: the host:port at which the other nodes reach the listener on "
+        "'*:8089', as in 10.0.0.1:8089\n");
+    expect_errors(PEERED("address: '10.0.0.1:8089', peers: on", "max_blind: 2s"),
+        "3:8 peers: it is off, and the listener on '10.0.0.1:8089' is for peers: write `peers: "
+        "engine` here, or remove `peers` there\n");
 }
 
 TEST(conf_fleet, the_stream_is_longer_than_a_node_may_be_blind)
@@ -504,6 +554,8 @@ main(void)
         TEST_ENTRY(conf_fleet, each_mistake_of_a_url_is_named),
         TEST_ENTRY(conf_fleet, a_list_is_of_one_engine),
         TEST_ENTRY(conf_fleet, names_and_bounds_have_their_errors),
+        TEST_ENTRY(conf_fleet, peers_need_a_listener_and_an_address),
+        TEST_ENTRY(conf_fleet, an_address_for_peers_is_one_that_they_can_reach),
         TEST_ENTRY(conf_fleet, the_stream_is_longer_than_a_node_may_be_blind),
         TEST_ENTRY(conf_fleet, a_password_is_what_its_file_has),
         TEST_ENTRY(conf_fleet, a_file_that_is_no_password_is_refused),
