@@ -36,6 +36,10 @@ fleet_nodes_json(struct fleet *f)
 
         json_put_text(o, "node", s.name);
         json_put(o, "self", json_boolean(s.is_self));
+        if (s.address[0] != '\0') {
+            json_put(o, "address", json_string(s.address));
+            json_put(o, "can_be_asked", json_boolean(s.can_be_asked));
+        }
         json_put(o, "lives", json_boolean(s.lives));
         json_put(o, "in_step", json_boolean(s.in_step));
         json_put(o, "position", fleet_id_json(s.position));

@@ -5,7 +5,8 @@
  *   log            the stream
  *   nodes          the sorted set of all names, each with the time of its last report; and of "=INCARNATION" with, below
  *                  0, the time when the first node met this engine, of this history
- *   node:NODE      "EPOCH INCARNATION ID NUMBER": a node's position, for guard_ms
+ *   node:NODE      "EPOCH INCARNATION ID NUMBER": a node's position, for guard_ms; with peers also where it can be asked
+ *   secret         of questions that nodes ask each other
  *
  * A proof needs every node that may trust what it has stored.  Such a node has its key, which outlives its lease, and its
  * name; unless the engine has lost them.  So an engine with a new history (another process, another replication id, or
@@ -200,6 +201,8 @@ fleet_value(struct fleet *f, char *text, size_t size)
     int n = snprintf(text, size, "%s %s %s %" PRIu64, f->epoch, f->commands.incarnation,
         fleet_id_text(f->position, id).ptr, ++f->report_number);
 
+    if (f->says)
+        n += snprintf(text + n, size - (size_t)n, " %s %016" PRIx64, f->address, f->policy);
     tassert(n > 0 && (size_t)n < size);
     return slice_of(text, (size_t)n);
 }
@@ -221,7 +224,7 @@ fleet_put_name(struct fleet *f)
 static bool
 fleet_put_key(struct fleet *f, unsigned tag)
 {
-    char value[256], guard[24];
+    char value[FLEET_VALUE_MAX], guard[24];
     struct slice words[6] = {SLICE_LIT("SET"), slice_str(f->node_key),
         fleet_value(f, value, sizeof(value)), SLICE_LIT("PX"), slice_of(guard, 0), SLICE_LIT("NX")};
 
@@ -528,7 +531,8 @@ fleet_is_refused(struct fleet *f, struct link *k, unsigned tag, const struct eng
         [TAG_READ] = "XREAD",
         [TAG_PLACE] = "XRANGE",
         [TAG_LEAVING] = "GET",
-        [TAG_TIDY] = "GET"};
+        [TAG_TIDY] = "GET",
+        [TAG_SECRET] = "SET"};
     struct slice text = engine_reply_text(r);
     char why[LINK_WHY_MAX];
 
@@ -593,6 +597,7 @@ fleet_take(struct fleet *f, unsigned tag, const struct engine_reply *r)
     case TAG_SEE:
     case TAG_QUEUED:
     case TAG_MEMBER:
+    case TAG_SECRET:
     case TAG_ENTER:
     case TAG_TRIM:
         break;
@@ -733,6 +738,7 @@ fleet_run(struct task *t)
     if (f->commands.state == LINK_UP && f->state == FLEET_IN && f->report_due && f->anchored &&
         !f->reports)
         fleet_report(f);
+    fleet_show_place(f);
     fleet_keep_state(f);
     fleet_proofs_tick(f);
     fleet_check(f);
@@ -792,6 +798,7 @@ fleet_open(struct fleet **out, const struct fleet_env *env)
     snprintf(f->nodes_key, FLEET_KEY_MAX, "%s:{%s}:nodes", conf->key_prefix, conf->name);
     snprintf(
         f->node_key, FLEET_KEY_MAX, "%s:{%s}:node:%s", conf->key_prefix, conf->name, conf->node);
+    snprintf(f->secret_key, FLEET_KEY_MAX, "%s:{%s}:secret", conf->key_prefix, conf->name);
     snprintf(f->count_text, sizeof(f->count_text), "%" PRId64, conf->log_entries);
     list_init(&f->unlogged);
     list_init(&f->recent);
@@ -872,13 +879,18 @@ bool
 fleet_node_status(struct fleet *f, unsigned n, struct fleet_node_status *out)
 {
     const struct fleet_node *node = &f->nodes[n];
+    bool is_self;
 
     OBJ_CHECK(f, FLEET_MAGIC);
     if (n >= f->nnodes)
         return false;
+    is_self = strcmp(node->name, f->env.conf->node) == 0;
     *out = (struct fleet_node_status){.name = node->name,
         .lives = node->lives,
-        .is_self = strcmp(node->name, f->env.conf->node) == 0,
+        .address = node->address,
+        .is_self = is_self,
+        .can_be_asked = f->says && !is_self && node->lives && node->in_step &&
+                        node->address[0] != '\0' && node->policy == f->policy,
         .in_step = node->in_step,
         .position = node->position,
         .seen_ago_ms = (int64_t)(fleet_now(f) - node->changed_ms)};

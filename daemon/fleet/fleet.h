@@ -41,6 +41,10 @@ struct fleet_env {
     struct secure_client *const
         *secure;              /* of each of conf->engines; NULL: it is spoken to plainly */
     const char *name_servers; /* as of resolver_open() */
+    /* Where the node is in the log; NULL: it is not asked for.  `wants` is said before an entry is applied, `has` when
+     * all up to it have been.  engine: a hash of which engine it is; 0: the node is in no place, or trusts nothing. */
+    void (*place)(void *ctx, bool has, uint64_t engine, struct fleet_id id);
+    void *place_ctx;
 };
 
 /* Before there are workers: nothing stored is trusted until the engine is there.  0, TERR_NOMEM, or
@@ -93,13 +97,23 @@ struct fleet_wait {
 void fleet_wait_start(struct fleet *f, struct fleet_wait *w);
 void fleet_wait_end(struct fleet *f, struct fleet_wait *w);
 
+/* What its peers are to know of this node: where it can be asked, and which policy it runs; with the next report. */
+enum {
+    FLEET_ADDRESS_MAX = 300,
+};
+void fleet_say(struct fleet *f, const char *address, uint64_t policy);
+/* The fleet's secret, in hexadecimal; "": it is not known yet.  Only of one that has said something. */
+const char *fleet_secret(const struct fleet *f);
+
 /* Of the heap, now. */
 uint64_t fleet_bytes(const struct fleet *f);
 
 /* How it is, for operators.  Texts are borrowed until the loop's turn ends. */
 struct fleet_node_status {
     const char *name;
+    const char *address;          /* "": it has none */
     bool lives, is_self, in_step; /* in_step: it follows the engine that we do */
+    bool can_be_asked;            /* for objects: it has an address, and the policy that we have */
     struct fleet_id position;
     int64_t seen_ago_ms;
 };

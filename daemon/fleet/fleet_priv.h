@@ -27,6 +27,8 @@ enum {
     FLEET_ENGINE_AGE_S = 365 * 24 * 60 * 60, /* and an incarnation that was met so long ago */
     FLEET_STATE_MS = 1000,                   /* between two writings of the state file */
     FLEET_CLAIM_AGAIN_MS = 250,
+    FLEET_SECRET_BYTES = 32,
+    FLEET_VALUE_MAX = 256 + FLEET_ADDRESS_MAX,
 };
 
 /* Where the node stands. */
@@ -60,6 +62,7 @@ enum fleet_tag {
     TAG_PLACE,   /* was our place there when they were read? */
     TAG_LEAVING, /* is our key still ours? */
     TAG_TIDY,    /* is a name that is to be removed still free? */
+    TAG_SECRET,  /* it had none */
 };
 
 /* One invalidation of this node on its way into the log: the command, as it is sent. */
@@ -78,6 +81,8 @@ struct fleet_entry {
 /* Another node, or this one, as the engine has it. */
 struct fleet_node {
     char name[FLEET_NAME_MAX + 1];
+    char address[FLEET_ADDRESS_MAX + 1];
+    uint64_t policy;
     bool lives, in_step;
     struct fleet_id position;
     uint64_t gone_ms;    /* since when it does not live; 0: it does */
@@ -120,6 +125,13 @@ struct fleet {
     int64_t apart_ms;  /* since when it does not */
     uint64_t claim_ms; /* not before */
     int64_t guard_ms;  /* how long the engine knows a node that is silent */
+
+    /* Peers. */
+    bool says; /* and so it needs the secret */
+    char address[FLEET_ADDRESS_MAX + 1];
+    uint64_t policy;
+    char secret[2 * FLEET_SECRET_BYTES + 1]; /* "": not known */
+    char secret_key[FLEET_KEY_MAX];
 
     /* Reading. */
     struct fleet_id position; /* everything up to there has been applied */
@@ -183,6 +195,11 @@ uint64_t fleet_real_now(struct fleet *f);
 void fleet_rejoin(struct fleet *f);
 void fleet_show_lease(struct fleet *f);
 
+/* fleet_peers.c: what nodes know of each other, to ask each other. */
+void fleet_show_wants(struct fleet *f, struct fleet_id id); /* what follows is applied */
+void fleet_show_place(struct fleet *f);                     /* as it is now */
+void fleet_take_secret(struct fleet *f, const struct engine_reply *r);
+
 /* fleet_read.c: the log, as it is read and applied. */
 void fleet_read(struct fleet *f);
 void fleet_take_read(struct fleet *f, const struct engine_reply *r);
@@ -209,9 +226,12 @@ void fleet_note_logged(struct fleet *f, const struct fleet_entry *e);
 /* Those that have waited long enough. */
 void fleet_proofs_tick(struct fleet *f);
 bool fleet_proofs_wait(const struct fleet *f);
-/* What a node reports: "EPOCH INCARNATION ID NUMBER", with the number of this report, which shows that it is new. */
+/* What a node reports: "EPOCH INCARNATION ID NUMBER", with the number of this report, which shows that it is new; with
+ * peers behind that "ADDRESS POLICY".  What a newer version says behind it is not looked at. */
 struct fleet_value {
     struct slice epoch, incarnation;
+    struct slice address; /* .len 0: none */
+    uint64_t policy;
     struct fleet_id position;
     uint64_t number;
 };

@@ -28,10 +28,19 @@ value_word(struct slice *text)
 bool
 fleet_value_parse(struct slice text, struct fleet_value *out)
 {
+    char policy[24];
+    struct slice word;
+
     out->epoch = value_word(&text);
     out->incarnation = value_word(&text);
-    return fleet_id_parse(value_word(&text), &out->position) &&
-           fleet_number_parse(value_word(&text), &out->number);
+    if (!fleet_id_parse(value_word(&text), &out->position) ||
+        !fleet_number_parse(value_word(&text), &out->number))
+        return false;
+    out->address = value_word(&text);
+    word = value_word(&text);
+    snprintf(policy, sizeof(policy), "%.*s", (int)(word.len < 20 ? word.len : 20), word.ptr);
+    out->policy = strtoull(policy, NULL, 16);
+    return true;
 }
 
 bool
@@ -207,7 +216,7 @@ fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
 {
     unsigned n = engine_reply_count(r) / 2, nwords = 1;
     struct fleet_node *old = f->nodes, *new = calloc(FLEET_NODES_MAX, sizeof(*new));
-    struct slice *words = malloc((1 + (size_t)FLEET_NODES_MAX) * sizeof(*words));
+    struct slice *words = malloc((2 + (size_t)FLEET_NODES_MAX) * sizeof(*words));
     char *keys = malloc((size_t)FLEET_NODES_MAX * FLEET_KEY_MAX);
     unsigned nnew = 0;
 
@@ -242,6 +251,8 @@ fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
     f->nnodes = nnew;
     free(old);
     words[0] = SLICE_LIT("MGET");
+    if (f->says)
+        words[nwords++] = slice_str(f->secret_key);
     for (unsigned i = 0; i < nnew; i++) {
         char *key = keys + (size_t)i * FLEET_KEY_MAX;
 
@@ -271,6 +282,8 @@ nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_r
         node->gone_ms = now;
     if (!fleet_value_parse(engine_reply_text(r), &v))
         return;
+    snprintf(node->address, sizeof(node->address), "%.*s", (int)v.address.len, v.address.ptr);
+    node->policy = v.policy;
     node->in_step = slice_eq(v.incarnation, slice_str(f->commands.incarnation));
     if (v.number != node->number)
         node->seen_ms = now;
@@ -326,14 +339,16 @@ wait_is_proven(const struct fleet *f, const struct fleet_wait *w)
 void
 fleet_take_values(struct fleet *f, const struct engine_reply *r)
 {
-    unsigned n = engine_reply_count(r);
+    unsigned n = engine_reply_count(r), front = n == f->nnodes + 1u;
 
-    if (n != f->nnodes) {
+    if (n != f->nnodes + front) {
         f->polled_alive = false;
         return;
     }
-    for (unsigned i = 0; i < n; i++)
-        nodes_take_value(f, &f->nodes[i], engine_reply_at(r, i));
+    if (front)
+        fleet_take_secret(f, engine_reply_at(r, 0));
+    for (unsigned i = 0; i < f->nnodes; i++)
+        nodes_take_value(f, &f->nodes[i], engine_reply_at(r, front + i));
 }
 
 /* [entry]: no position is behind it, unless the log was lost and began anew with lower ids.  Then positions of before

@@ -99,6 +99,18 @@ read_entry(struct fleet *f, const struct engine_reply *r)
     read_apply(f, engine_reply_text(engine_reply_at(r, 0)), pairs, n);
 }
 
+/* Before any is applied: from then on copies of other nodes have to be as young. */
+static void
+read_show(struct fleet *f, const struct engine_reply *entries, unsigned n)
+{
+    const struct engine_reply *last = n > 0 ? engine_reply_at(entries, n - 1) : NULL;
+    struct fleet_id id;
+
+    if (last != NULL && engine_reply_count(last) == 2 &&
+        fleet_id_parse(engine_reply_text(engine_reply_at(last, 0)), &id))
+        fleet_show_wants(f, id);
+}
+
 /* [[key, [entry, ...]]], or nothing: none has come meanwhile. */
 void
 fleet_take_read(struct fleet *f, const struct engine_reply *r)
@@ -111,6 +123,7 @@ fleet_take_read(struct fleet *f, const struct engine_reply *r)
     if (engine_reply_count(r) == 1 && engine_reply_count(engine_reply_at(r, 0)) == 2) {
         entries = engine_reply_at(engine_reply_at(r, 0), 1);
         n = engine_reply_count(entries);
+        read_show(f, entries, n);
         for (unsigned i = 0; i < n; i++)
             read_entry(f, engine_reply_at(entries, i));
     }

@@ -133,6 +133,17 @@
       "Entries of the log that could not be applied: everything became stale")                     \
     X(fleet, gaps, COUNTER, "Times that the log was trimmed behind the place of this node")        \
     X(fleet, blind, COUNTER, "Times that nothing was heard from the engine for max_blind")         \
+    X(fleet, peers, GAUGE, "Other nodes that this one may ask for objects (fleet.peers)")              \
+    X(fleet, peer_hops, COUNTER, "Fetches for which the node that owns the key was asked")         \
+    X(fleet, peer_left, COUNTER,                                                                   \
+      "Of these: it did not answer in time, or not with the object, and the origin was asked")     \
+    X(fleet, peer_asked, COUNTER, "Requests of other nodes that were looked up here")              \
+    X(fleet, peer_served, COUNTER, "Of these: answered with the object")                           \
+    X(fleet, peer_refused, COUNTER,                                                                \
+      "Of these: not answered, for the object is not cacheable, an ESI page, or has tags of a policy") \
+    X(fleet, peer_denied, COUNTER,                                                                 \
+      "Requests on a listener with `peers` that were refused: not signed, another policy, or this " \
+      "node is behind")                                                                            \
     X(fleet, distrusts, COUNTER,                                                                   \
       "Times that everything stored became stale, for any of these reasons")                       \
     X(fleet, proven, COUNTER,                                                                      \

@@ -1,0 +1,88 @@
+/* fleet_peers.c -- what nodes know of each other, to ask each other for objects: address, policy, place, secret. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/base/hash.h"
+#include "daemon/fleet/fleet_priv.h"
+
+void
+fleet_say(struct fleet *f, const char *address, uint64_t policy)
+{
+    OBJ_CHECK(f, FLEET_MAGIC);
+    tassert(strlen(address) <= FLEET_ADDRESS_MAX);
+    if (f->says && f->policy == policy && strcmp(f->address, address) == 0)
+        return;
+    f->says = true;
+    f->policy = policy;
+    snprintf(f->address, sizeof(f->address), "%s", address);
+    f->report_due = f->state == FLEET_IN;
+    task_wake(&f->task);
+}
+
+const char *
+fleet_secret(const struct fleet *f)
+{
+    OBJ_CHECK(f, FLEET_MAGIC);
+    return f->secret;
+}
+
+/* It had none, or has lost it: one of ours, unless another node is faster.  What counts is what the next look finds. */
+static void
+fleet_give_secret(struct fleet *f)
+{
+    char text[2 * FLEET_SECRET_BYTES + 1];
+    uint8_t bytes[FLEET_SECRET_BYTES];
+    struct slice words[] = {SLICE_LIT("SET"), slice_str(f->secret_key),
+        slice_of(text, sizeof(text) - 1), SLICE_LIT("NX")};
+
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+        return;
+    for (unsigned i = 0; i < FLEET_SECRET_BYTES; i++)
+        snprintf(text + 2 * (size_t)i, 3, "%02x", bytes[i]);
+    if (f->secret[0] != '\0') /* then those of other nodes need not change */
+        memcpy(text, f->secret, sizeof(text));
+    link_send(&f->commands, TAG_SECRET, words, ARRAY_LEN(words));
+}
+
+void
+fleet_take_secret(struct fleet *f, const struct engine_reply *r)
+{
+    struct slice text = engine_reply_text(r);
+    size_t hex = 0;
+
+    while (hex < text.len && strchr("0123456789abcdef", text.ptr[hex]) != NULL &&
+           text.ptr[hex] != '\0')
+        hex++;
+    if (hex == text.len && text.len == 2 * FLEET_SECRET_BYTES)
+        snprintf(f->secret, sizeof(f->secret), "%.*s", (int)text.len, text.ptr);
+    else if (engine_reply_type(r) == ENGINE_NIL)
+        fleet_give_secret(f);
+}
+
+static void
+fleet_show(struct fleet *f, bool has, struct fleet_id id)
+{
+    const char *engine = f->commands.incarnation;
+    bool good = f->state == FLEET_IN && f->trusts && f->anchored && engine[0] != '\0';
+
+    if (f->env.place != NULL)
+        f->env.place(f->env.place_ctx, has, good ? hash_plain(engine, strlen(engine)) | 1 : 0, id);
+}
+
+void
+fleet_show_wants(struct fleet *f, struct fleet_id id)
+{
+    fleet_show(f, false, id);
+}
+
+/* What has been read may not be confirmed yet (fleet_take_place), and counts for what is wanted. */
+void
+fleet_show_place(struct fleet *f)
+{
+    bool ahead = f->state == FLEET_IN && f->reads && fleet_id_compare(f->read_to, f->position) > 0;
+
+    fleet_show(f, true, f->position);
+    fleet_show(f, false, ahead ? f->read_to : f->position);
+}
