@@ -221,6 +221,8 @@ unsigned cache_purge_soft(struct cache *c, const struct hash128 *key, int64_t no
 /* Of a node of a fleet: what is stored is fresh until that time at most (CLOCK_MONOTONIC, ms), and stale from then on, which
  * is looked at anew for each lookup.  The first call before other threads use the cache, and any thread's then. */
 void cache_trust_until(struct cache *c, int64_t until_ms);
+/* Is it still that time, by the clock itself?  Also where there is no such time.  Any thread. */
+bool cache_is_trusted(const struct cache *c);
 
 /* The negative cache; NULL: there is none.  Borrowed until cache_close(). */
 struct negative *cache_negative(struct cache *c);

@@ -105,9 +105,6 @@ struct cuckoo_memory cache_negative_memory(struct cache *c);
 bool cache_is_absent(struct cache *c, const struct cache_query *q, struct negative_answer *out,
     enum cache_reason *reason);
 
-/* choose.c: may what is stored be fresh at all? */
-bool cache_is_trusted(const struct cache *c);
-
 bool entry_matches(const struct entry *e, const struct cache_query *q);
 bool entry_is_settled(const struct entry *e);
 void cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q);

@@ -85,6 +85,7 @@ struct conn_listener {
     uint64_t body_max;                      /* bytes of a request's body; 0: the protocol's */
     const struct conn_forwarded *forwarded; /* NULL with every plain connection */
     const struct conn_secure *secure;       /* NULL: it is not encrypted, or not by us */
+    bool peers;                             /* nodes of the fleet alone come in here */
     bool to_https;              /* every request is redirected to its URL with https:// */
     struct conn_operator *peer; /* NULL: a client's */
     bool is_copy;               /* of one connection's own, with what it points to */

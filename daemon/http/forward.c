@@ -108,6 +108,8 @@ forward_takes_request_field(
         return false;
     if (how->id_name.len > 0 && slice_eq_nocase(http_name(req, f), how->id_name))
         return false;
+    if (how->peer.len > 0 && slice_eq_nocase(http_name(req, f), FORWARD_PEER))
+        return false;
     return !forward_is_extended(f, how) && !forward_is_spoof(req, f, how) &&
            !forward_is_disguised(req, f);
 }
@@ -198,7 +200,8 @@ forward_request_max(const struct http_message *req, const struct forward_request
     return FORWARD_OURS_BYTES + req->len + (size_t)req->nfields * MESSAGE_LINE_EXTRA +
            how->host.len + how->path.len + how->client_address.len + how->forwarded.len +
            2 * how->pseudonym.len + how->cdn_loop.len + how->id_name.len + how->id_value.len +
-           how->if_none_match.len + how->if_modified_since.len + how->range.len + how->if_range.len;
+           how->if_none_match.len + how->if_modified_since.len + how->range.len +
+           how->if_range.len + how->peer.len;
 }
 
 int
@@ -235,6 +238,8 @@ forward_request(const struct http_message *req, const struct forward_request *ho
     if (how->id_name.len > 0)
         message_out_field(
             &o, http_field_id(how->id_name.ptr, how->id_name.len), how->id_name, how->id_value);
+    if (how->peer.len > 0)
+        message_out_field(&o, HTTP_F_OTHER, FORWARD_PEER, how->peer);
     return message_out_end(&o);
 }
 
@@ -272,7 +277,7 @@ forward_bereq(const struct http_message *req, struct slice host, struct slice cd
 /* Content-Length and Via are written anew behind the others; Age and Cache-Status are each answer's
  * own, unless it is passed on for one client (invariant 7). */
 static bool
-forward_takes_response_field(const struct http_field *f, enum forward_keep keep)
+forward_takes_response_field(const struct http_field *f, const struct forward_response *how)
 {
     unsigned flags = http_field_flags((enum http_field_id)f->id);
 
@@ -280,7 +285,8 @@ forward_takes_response_field(const struct http_field *f, enum forward_keep keep)
         return false;
     if (f->id == HTTP_F_CONTENT_LENGTH || f->id == HTTP_F_VIA)
         return false;
-    return (flags & HTTP_OURS) == 0 || keep == FORWARD_PASSED;
+    return (flags & HTTP_OURS) == 0 || how->keep == FORWARD_PASSED ||
+           (how->shows_hop && f->id == HTTP_F_CACHE_STATUS);
 }
 
 /* The origin's own phrase goes on: clients show it. */
@@ -297,10 +303,10 @@ forward_reason(const struct http_message *resp)
 
 static void
 forward_response_fields(
-    struct message_out *o, const struct http_message *resp, enum forward_keep keep)
+    struct message_out *o, const struct http_message *resp, const struct forward_response *how)
 {
     for (unsigned i = 0; i < resp->nfields; i++) {
-        if (forward_takes_response_field(&resp->fields[i], keep))
+        if (forward_takes_response_field(&resp->fields[i], how))
             message_out_copy(o, resp, &resp->fields[i]);
     }
 }
@@ -318,7 +324,7 @@ forward_response(const struct http_message *resp, const struct forward_response 
     if (message_out_begin(&o, out, a, bytes, resp->nfields + 3u) != 0)
         return TERR_NOMEM;
     message_out_status(&o, resp->status, reason);
-    forward_response_fields(&o, resp, how->keep);
+    forward_response_fields(&o, resp, how);
     if (!http_has(out, HTTP_F_DATE)) {
         http_date_format(how->now_s, date);
         MESSAGE_OUT_FIELD(&o, DATE, "Date", slice_of(date, sizeof(date)));
@@ -338,6 +344,7 @@ forward_response(const struct http_message *resp, const struct forward_response 
 int
 forward_interim(const struct http_message *resp, struct arena *a, struct http_message *out)
 {
+    const struct forward_response how = {.keep = FORWARD_PASSED};
     struct slice reason = forward_reason(resp);
     struct message_out o;
 
@@ -345,7 +352,7 @@ forward_interim(const struct http_message *resp, struct arena *a, struct http_me
     if (message_out_begin(&o, out, a, reason.len + message_lines_bytes(resp), resp->nfields) != 0)
         return TERR_NOMEM;
     message_out_status(&o, resp->status, reason);
-    forward_response_fields(&o, resp, FORWARD_PASSED);
+    forward_response_fields(&o, resp, &how);
     return message_out_end(&o);
 }
 

@@ -36,6 +36,8 @@ struct forward_request {
     struct slice cdn_loop; /* CDN-Loop, of cdn_loop_extend(); what came of it does not go on else */
     const char *keep;      /* NULL, or spoofable fields that go on: names, a space between */
     struct slice id_name, id_value; /* a request id; replaces the client's field of that name */
+    struct slice
+        peer; /* FORWARD_PEER, for another node of the fleet; a client's does not go on then */
     struct slice if_none_match, if_modified_since; /* FETCH: revalidate what is stored */
     const struct slice
         *codings; /* FETCH: for Accept-Encoding, instead of the client's; NULL: the client's */
@@ -59,11 +61,14 @@ enum forward_keep {
 
 #define FORWARD_NO_LENGTH UINT64_MAX
 
+#define FORWARD_PEER SLICE_LIT("Tarn-Peer")
+
 struct forward_response {
     enum forward_keep keep;
     struct slice pseudonym; /* for Via */
     int64_t now_s;          /* for Date, when the origin did not say (RFC 9110 6.6.1) */
     uint64_t length;        /* for Content-Length; FORWARD_NO_LENGTH: it is not said */
+    bool shows_hop; /* it came from a node of the fleet, and keeps that one's Cache-Status */
 };
 
 /* Responses are built in the arena.  0, TERR_NOMEM or TERR_LIMIT. */

@@ -41,7 +41,8 @@
     /* not fresh_judge()'s: what else keeps a response out */                                      \
     X(POLICY, "policy", "the policy decided so: beresp.uncacheable, or return(pass(...))")         \
     X(TOO_LARGE, "too-large", "its body is larger than max_object_size")                           \
-    X(NO_ROOM, "no-room", "there was no room for it, and eviction made none")
+    X(NO_ROOM, "no-room", "there was no room for it, and eviction made none")                      \
+    X(PEER, "peer", "the node of the fleet that owns its key does not keep it")
 
 /*    id, name for logs, what the lifetime came from */
 #define FRESH_ORIGIN_TABLE(X)                                                                      \

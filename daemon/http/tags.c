@@ -87,7 +87,7 @@ tags_between(struct slice name)
     /* As Fastly has it; xkey is Varnish's, Cache-Tag that of Cloudflare and Akamai. */
     if (slice_eq_nocase(name, SLICE_LIT("Surrogate-Key")))
         return TAG_SPACES;
-    if (slice_eq_nocase(name, SLICE_LIT("xkey")))
+    if (slice_eq_nocase(name, SLICE_LIT("xkey")) || slice_eq_nocase(name, TAGS_OURS))
         return TAG_SPACES | TAG_COMMAS;
     return slice_eq_nocase(name, SLICE_LIT("Cache-Tag")) ? TAG_COMMAS : 0;
 }

@@ -55,6 +55,9 @@ bool tag_next(struct slice *rest, unsigned between, struct slice *tag);
 /* The tags in `text`.  Once `any` is set no more are read. */
 void tags_add(struct tags *t, struct slice text, unsigned between);
 
+/* The field with those that a policy said, where other nodes of a fleet may ask for what is stored. */
+#define TAGS_OURS SLICE_LIT("Tarn-Tags")
+
 /* Has it a field that names tags? */
 bool tags_named(const struct http_message *m);
 void tags_add_fields(struct tags *t, const struct http_message *m);

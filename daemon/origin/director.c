@@ -223,6 +223,14 @@ director_set_bound(struct director *d, double factor)
     d->bound = factor;
 }
 
+void
+director_set_bound_least(struct director *d, int64_t load)
+{
+    OBJ_CHECK(d, DIRECTOR_MAGIC);
+    tassert(load >= 0);
+    d->bound_least = load;
+}
+
 const char *
 director_name(const struct director *d)
 {

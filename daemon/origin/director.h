@@ -127,6 +127,8 @@ int director_set_weighted(struct director *d);
  * one gets its keys (consistent hashing with bounded loads: Mirrokni, Thorup and Zadimoghaddam
  * 2016).  Above 1; 0: there is no bound. */
 void director_set_bound(struct director *d, double factor);
+/* Of so little load a bound says nothing: that much is never too much for a member. */
+void director_set_bound_least(struct director *d, int64_t load);
 
 /* A fetch that cannot connect to the chosen backend may ask for another: directors of the
  * configuration.  A policy's leave that to the policy, as in Varnish. */

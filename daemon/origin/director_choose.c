@@ -269,9 +269,14 @@ choose_bound(
 
 /* The smallest whole number above the bound, so that one is always below it. */
 static bool
-choose_is_full(const struct director *d, double bound, double weight)
+choose_is_full(const struct director *d, const struct director *member, double bound, double weight)
 {
-    return bound > 0 && (double)choose_load(d) >= ceil(bound * weight);
+    int64_t load;
+
+    if (bound <= 0)
+        return false;
+    load = choose_load(member);
+    return load >= d->bound_least && (double)load >= ceil(bound * weight);
 }
 
 /* Highest random weight (Thaler and Ravishankar 1998), with weights: when a member fails, its keys
@@ -299,7 +304,7 @@ choose_hash(
             first = i;
             most_of_all = score;
         }
-        if ((best == d->nmembers || score > most) && !choose_is_full(m->d, bound, weight)) {
+        if ((best == d->nmembers || score > most) && !choose_is_full(d, m->d, bound, weight)) {
             best = i;
             most = score;
         }

@@ -51,6 +51,7 @@ struct director {
     /* below: not of a backend; changed only while no other thread sees it */
     bool sticky, tries_others;
     double bound; /* hash: factor; 0: none */
+    int64_t bound_least;
     struct director_member *members;
     unsigned nmembers, members_cap;
     /* round robin, weighted: the member of each turn; NULL: each once */

@@ -1,4 +1,4 @@
-/* digest.h -- SHA-256 of a run of bytes.
+/* digest.h -- SHA-256 of a run of bytes, and codes by it.
  *
  * Threads: any; 1.5 to 2 GB/s with SHA extensions, 400 MB/s without. */
 #ifndef TARN_DIGEST_H
@@ -15,5 +15,7 @@ enum {
 
 /* False: no memory. */
 bool digest_sha256(struct slice bytes, uint8_t out[DIGEST_LEN]);
+/* HMAC-SHA-256 (RFC 2104).  False: no memory. */
+bool digest_hmac(struct slice key, struct slice bytes, uint8_t out[DIGEST_LEN]);
 
 #endif

@@ -249,7 +249,8 @@ fuzz_response(struct http_message *h, char *out)
     static const struct fresh_params params = {.default_ttl_ms = 120000, .default_grace_ms = 10000};
     static const struct fresh_request req = {
         .method = HTTP_M_GET, .sent_ms = 1000, .received_ms = 2000};
-    struct forward_response how = {FORWARD_STORED, SLICE_LIT("tarn"), 0, FORWARD_NO_LENGTH};
+    struct forward_response how = {
+        .keep = FORWARD_STORED, .pseudonym = SLICE_LIT("tarn"), .length = FORWARD_NO_LENGTH};
     struct framing_connection c;
     struct fresh_verdict v;
     struct http_message m;
@@ -699,7 +700,8 @@ fuzz_block(struct slice text)
         .version_major = 1,
         .version_minor = 1};
     struct http_message update = h, stored, merged;
-    const struct forward_response how = {FORWARD_STORED, SLICE_LIT("tarn"), 0, 7};
+    const struct forward_response how = {
+        .keep = FORWARD_STORED, .pseudonym = SLICE_LIT("tarn"), .length = 7};
     const char *blank = memmem(text.ptr, text.len, "\n\n", 2);
     struct framing_connection c;
     unsigned i;

@@ -38,7 +38,10 @@ sent(const char *text, const struct forward_request *how)
 static const char *
 answered(const char *text, enum forward_keep keep)
 {
-    struct forward_response how = {keep, SLICE_LIT("tarn"), 784111777, FORWARD_NO_LENGTH};
+    struct forward_response how = {.keep = keep,
+        .pseudonym = SLICE_LIT("tarn"),
+        .now_s = 784111777,
+        .length = FORWARD_NO_LENGTH};
     struct framing_connection c;
     struct head_build b;
     struct http_message out;
@@ -172,10 +175,11 @@ TEST(forward, a_stored_part_keeps_its_content_range_until_it_is_whole)
     CHECK_STR("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-4/10\r\nDate: x\r\n"
               "Via: 1.1 tarn\r\n",
         answered(part, FORWARD_STORED));
-    CHECK_EQ(
-        0, forward_response(head_build(&b, part),
-               &(struct forward_response){FORWARD_STORED, SLICE_LIT("tarn"), 0, FORWARD_NO_LENGTH},
-               &arena, &stored));
+    CHECK_EQ(0, forward_response(head_build(&b, part),
+                    &(struct forward_response){.keep = FORWARD_STORED,
+                        .pseudonym = SLICE_LIT("tarn"),
+                        .length = FORWARD_NO_LENGTH},
+                    &arena, &stored));
     CHECK_EQ(0, derive_whole(&stored, &arena, &whole));
     CHECK_STR("HTTP/1.1 200 OK\r\nDate: x\r\nVia: 1.1 tarn\r\n", head_text(&whole));
 }
