@@ -1,0 +1,290 @@
+/* hop.c -- Tarn-Peer, written and read. */
+#include "daemon/proxy/hop.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/arena.h"
+#include "daemon/base/obj.h"
+#include "daemon/tls/digest.h"
+
+enum {
+    ASK_WORDS = 12,
+    ANSWER_WORDS = 11,
+    CODE_HEX = 2 * PEERS_CODE,
+};
+
+static void
+hop_hex(char *out, const void *bytes, size_t len)
+{
+    static const char digits[] = "0123456789abcdef";
+    const uint8_t *p = bytes;
+
+    for (size_t i = 0; i < len; i++) {
+        out[2 * i] = digits[p[i] >> 4];
+        out[2 * i + 1] = digits[p[i] & 15];
+    }
+}
+
+static int
+hop_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool
+hop_unhex(uint8_t *out, struct slice hex)
+{
+    if (hex.len % 2 != 0)
+        return false;
+    for (size_t i = 0; i < hex.len / 2; i++) {
+        int high = hop_digit(hex.ptr[2 * i]), low = hop_digit(hex.ptr[2 * i + 1]);
+
+        if (high < 0 || low < 0)
+            return false;
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+/* How many words there are, at most `most`, with one space between them; 0: it is another text. */
+static unsigned
+hop_split(struct slice text, struct slice *words, unsigned most)
+{
+    unsigned n = 0;
+
+    while (n < most && text.len > 0) {
+        const char *space = memchr(text.ptr, ' ', text.len);
+        size_t len = space != NULL ? (size_t)(space - text.ptr) : text.len;
+
+        if (len == 0)
+            return 0;
+        words[n++] = slice_of(text.ptr, len);
+        text = slice_of(text.ptr + len, text.len - len);
+        if (text.len > 0)
+            text = slice_of(text.ptr + 1, text.len - 1);
+    }
+    return text.len == 0 ? n : 0;
+}
+
+static bool
+hop_number(struct slice word, unsigned base, uint64_t *out)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < word.len; i++) {
+        int d = hop_digit(word.ptr[i]);
+
+        if (d < 0 || d >= (int)base || n > (UINT64_MAX - (uint64_t)d) / base)
+            return false;
+        n = n * base + (uint64_t)d;
+    }
+    *out = n;
+    return word.len > 0;
+}
+
+static bool
+hop_ms(struct slice word, int64_t *out)
+{
+    bool below = word.len > 0 && word.ptr[0] == '-';
+    uint64_t n;
+
+    if (!hop_number(slice_of(word.ptr + below, word.len - below), 10, &n) || n > INT64_MAX)
+        return false;
+    *out = below ? -(int64_t)n : (int64_t)n;
+    return true;
+}
+
+/* ---- questions ---- */
+
+static struct slice
+hop_or_dash(struct slice s)
+{
+    return s.len > 0 ? s : SLICE_LIT("-");
+}
+
+/* The code of what is asked, where `front` is the field without it.  False: too long. */
+static bool
+hop_code(const uint8_t secret[PEERS_SECRET], struct slice front, struct slice method,
+    struct slice host, struct slice path, uint8_t out[PEERS_CODE])
+{
+    char text[LIMIT_HEAD_BYTES + 64];
+    int n = snprintf(text, sizeof(text), "%.*s\n%.*s\n%.*s\n%.*s", (int)front.len, front.ptr,
+        (int)method.len, method.ptr, (int)host.len, host.ptr, (int)path.len, path.ptr);
+
+    if (n < 0 || (size_t)n >= sizeof(text))
+        return false;
+    return digest_hmac(
+        slice_of((const char *)secret, PEERS_SECRET), slice_of(text, (size_t)n), out);
+}
+
+struct slice
+hop_ask(const struct hop_question *q, const struct peers_set *set, struct slice host,
+    struct slice path, struct arena *a)
+{
+    size_t room = 512 + q->fleet.len + q->from.len + q->to.len + q->backend.len + 2 * q->key.len;
+    struct slice backend = hop_or_dash(q->backend);
+    char *text = arena_alloc(a, room);
+    uint8_t code[PEERS_CODE];
+    int n;
+
+    tassert(set->nsecrets > 0);
+    if (text == NULL)
+        return slice_of(NULL, 0);
+    n = snprintf(text, room,
+        "1 %.*s %.*s %.*s %016" PRIx64 " %" PRIu64 " %" PRIu64 " %016" PRIx64 " %s %.*s ",
+        (int)q->fleet.len, q->fleet.ptr, (int)q->from.len, q->from.ptr, (int)q->to.len, q->to.ptr,
+        q->wants.engine, q->wants.ms, q->wants.seq, q->policy, http_scheme_name(q->scheme),
+        (int)backend.len, backend.ptr);
+    tassert(n > 0 && (size_t)n + 2 * q->key.len + CODE_HEX + 2 < room);
+    if (q->key.len > 0)
+        hop_hex(text + n, q->key.ptr, q->key.len);
+    else
+        text[n++] = '-';
+    n += (int)(2 * q->key.len);
+    if (!hop_code(set->secrets[0], slice_of(text, (size_t)n), SLICE_LIT("GET"), host, path, code))
+        return slice_of(NULL, 0);
+    text[n++] = ' ';
+    hop_hex(text + n, code, sizeof(code));
+    return slice_of(text, (size_t)n + CODE_HEX);
+}
+
+/* In constant time. */
+static bool
+hop_codes_equal(const uint8_t *a, const uint8_t *b)
+{
+    unsigned differ = 0;
+
+    for (unsigned i = 0; i < PEERS_CODE; i++)
+        differ |= (unsigned)a[i] ^ (unsigned)b[i];
+    return differ == 0;
+}
+
+static bool
+hop_is_signed(
+    const struct peers_set *set, struct slice front, struct slice hex, const struct http_message *m)
+{
+    struct slice method = http_slice(m, m->method_off, m->method_len);
+    uint8_t said[PEERS_CODE], code[PEERS_CODE];
+
+    if (hex.len != CODE_HEX || !hop_unhex(said, hex))
+        return false;
+    for (unsigned i = 0; i < set->nsecrets; i++)
+        if (hop_code(set->secrets[i], front, method, http_host(m), http_path(m), code) &&
+            hop_codes_equal(code, said))
+            return true;
+    return false;
+}
+
+static bool
+hop_scheme(struct slice word, enum http_scheme *out)
+{
+    *out = slice_eq(word, SLICE_LIT("https")) ? HTTP_SCHEME_HTTPS : HTTP_SCHEME_HTTP;
+    return slice_eq(word, slice_str(http_scheme_name(*out)));
+}
+
+static struct slice
+hop_not_dash(struct slice word)
+{
+    return slice_eq(word, SLICE_LIT("-")) ? slice_of("", 0) : word;
+}
+
+enum hop_refusal
+hop_read(struct hop_question *out, const struct peers_set *set, const struct http_message *m)
+{
+    const struct http_field *f = http_find_name(m, HOP_FIELD, NULL);
+    struct slice words[ASK_WORDS], value;
+    unsigned n;
+
+    if (f == NULL || http_find_name(m, HOP_FIELD, f) != NULL)
+        return HOP_MALFORMED;
+    value = http_value(m, f);
+    n = hop_split(value, words, ASK_WORDS);
+    if (value.len > 1 && (value.ptr[0] != '1' || value.ptr[1] != ' '))
+        return HOP_VERSION;
+    if (n != ASK_WORDS)
+        return HOP_MALFORMED;
+    if (!hop_is_signed(set, slice_of(value.ptr, (size_t)(words[ASK_WORDS - 1].ptr - value.ptr) - 1),
+            words[ASK_WORDS - 1], m))
+        return HOP_UNSIGNED;
+    *out = (struct hop_question){.fleet = words[1],
+        .from = words[2],
+        .to = words[3],
+        .backend = hop_not_dash(words[9]),
+        .key = hop_not_dash(words[10])};
+    return hop_number(words[4], 16, &out->wants.engine) &&
+                   hop_number(words[5], 10, &out->wants.ms) &&
+                   hop_number(words[6], 10, &out->wants.seq) &&
+                   hop_number(words[7], 16, &out->policy) && hop_scheme(words[8], &out->scheme)
+               ? HOP_GOOD
+               : HOP_MALFORMED;
+}
+
+struct slice
+hop_key(struct slice hex, struct arena *a)
+{
+    uint8_t *key = hex.len <= 2 * HOP_KEY_MAX ? arena_alloc(a, hex.len / 2 + 1) : NULL;
+
+    if (key == NULL || hex.len == 0 || !hop_unhex(key, hex))
+        return slice_of(NULL, 0);
+    return slice_of((const char *)key, hex.len / 2);
+}
+
+/* ---- answers ---- */
+
+size_t
+hop_answer(char out[static HOP_ANSWER_MAX], const char *node, const struct fresh_verdict *v)
+{
+    int n = snprintf(out, HOP_ANSWER_MAX,
+        "1 %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s%s%s %s %s",
+        node, v->ttl_ms, v->age_ms, v->grace_ms, v->error_ms, v->keep_ms, v->stale_if_error_ms,
+        v->storable ? "s" : "-", v->must_revalidate ? "m" : "", v->no_cache ? "n" : "",
+        fresh_refusal_name(v->refusal), fresh_origin_name(v->origin));
+
+    tassert(n > 0 && n < HOP_ANSWER_MAX);
+    return (size_t)n;
+}
+
+static void
+hop_names(struct fresh_verdict *v, struct slice refusal, struct slice origin)
+{
+    v->refusal = FRESH_REFUSE_POLICY; /* one that a newer node knows */
+    v->origin = FRESH_FROM_POLICY;
+    for (unsigned i = 0; i < FRESH_REFUSE_COUNT; i++)
+        if (slice_eq(slice_str(fresh_refusal_name((enum fresh_refusal)i)), refusal))
+            v->refusal = (enum fresh_refusal)i;
+    for (unsigned i = 0; i < FRESH_FROM_COUNT; i++)
+        if (slice_eq(slice_str(fresh_origin_name((enum fresh_origin)i)), origin))
+            v->origin = (enum fresh_origin)i;
+}
+
+bool
+hop_read_answer(struct fresh_verdict *v, const struct http_message *m)
+{
+    const struct http_field *f = http_find_name(m, HOP_FIELD, NULL);
+    struct slice words[ANSWER_WORDS], flags;
+
+    *v = (struct fresh_verdict){.storable = false};
+    if (f == NULL || http_find_name(m, HOP_FIELD, f) != NULL)
+        return false;
+    if (hop_split(http_value(m, f), words, ANSWER_WORDS) != ANSWER_WORDS ||
+        !slice_eq(words[0], SLICE_LIT("1")))
+        return false;
+    if (!hop_ms(words[2], &v->ttl_ms) || !hop_ms(words[3], &v->age_ms) ||
+        !hop_ms(words[4], &v->grace_ms) || !hop_ms(words[5], &v->error_ms) ||
+        !hop_ms(words[6], &v->keep_ms) || !hop_ms(words[7], &v->stale_if_error_ms) ||
+        v->age_ms < 0 || v->grace_ms < 0 || v->error_ms < v->grace_ms || v->keep_ms < v->error_ms)
+        return false;
+    flags = words[8];
+    v->storable = memchr(flags.ptr, 's', flags.len) != NULL;
+    v->must_revalidate = memchr(flags.ptr, 'm', flags.len) != NULL;
+    v->no_cache = memchr(flags.ptr, 'n', flags.len) != NULL;
+    v->lifetime_ms = v->ttl_ms + v->age_ms;
+    hop_names(v, words[9], words[10]);
+    if (v->storable)
+        v->refusal = FRESH_REFUSE_NONE;
+    else if (v->refusal == FRESH_REFUSE_NONE)
+        v->refusal = FRESH_REFUSE_POLICY;
+    return true;
+}

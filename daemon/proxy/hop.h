@@ -1,0 +1,60 @@
+/* hop.h -- the field by which one node of a fleet asks another, and is answered.
+ *
+ *   Tarn-Peer: 1 FLEET FROM TO ENGINE MS SEQ POLICY SCHEME BACKEND KEY CODE
+ *   Tarn-Peer: 1 NODE TTL AGE GRACE ERROR KEEP IF-ERROR FLAGS REFUSAL ORIGIN
+ *
+ * in a question and in its answer; where the owner of the key does not answer it, its response has no such field.  What the question asks for is decided
+ * where the client is (vcl_recv, vcl_hash, the route's rules); what becomes of the response is decided by the owner
+ * (vcl_backend_*): neither is decided twice.  CODE is an HMAC-SHA-256 of what stands before it, method, host and path,
+ * in hexadecimal.  Times: ms.
+ *
+ * Threads: none of their own.
+ */
+#ifndef TARN_HOP_H
+#define TARN_HOP_H
+
+#include "daemon/http/forward.h"
+#include "daemon/http/freshness.h"
+#include "daemon/http/message.h"
+#include "daemon/http/uri.h"
+#include "daemon/origin/peers.h"
+
+#define HOP_FIELD FORWARD_PEER
+
+enum {
+    HOP_KEY_MAX = 1500, /* bytes of a policy's key; a longer one is asked of the origin */
+};
+
+/* Slices with .len 0 say nothing. */
+struct hop_question {
+    struct slice fleet, from, to;
+    struct peers_place wants;
+    uint64_t policy; /* of its texts; 0: there is none */
+    enum http_scheme scheme;
+    struct slice backend; /* that the policy named */
+    struct slice key;     /* that it made; in a question that was read hexadecimal */
+};
+
+/* In the arena; .ptr NULL: no memory.  Of a GET. */
+struct slice hop_ask(const struct hop_question *q, const struct peers_set *set, struct slice host,
+    struct slice path, struct arena *a);
+enum hop_refusal {
+    HOP_GOOD,
+    HOP_MALFORMED, /* no field, two, or not of this form */
+    HOP_VERSION,
+    HOP_UNSIGNED, /* its code is another one: who asks has another secret, or none */
+};
+/* *out borrows from the message. */
+enum hop_refusal hop_read(
+    struct hop_question *out, const struct peers_set *set, const struct http_message *m);
+/* A key as it was before it was hexadecimal; .ptr NULL: it is none, or no memory. */
+struct slice hop_key(struct slice hex, struct arena *a);
+
+enum {
+    HOP_ANSWER_MAX = 320
+};
+/* Its length. */
+size_t hop_answer(char out[static HOP_ANSWER_MAX], const char *node, const struct fresh_verdict *v);
+bool hop_read_answer(struct fresh_verdict *v, const struct http_message *m); /* false: it is none */
+
+#endif

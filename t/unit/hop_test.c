@@ -1,0 +1,194 @@
+/* hop_test.c -- the field by which a node of a fleet asks another, and the answer's. */
+#include "daemon/proxy/hop.h"
+
+#include <string.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/http/message_out.h"
+#include "t/unit/test.h"
+
+static struct peers_set
+secrets(unsigned n)
+{
+    struct peers_set set = {.nsecrets = n};
+
+    memset(set.secrets[0], 7, PEERS_SECRET);
+    memset(set.secrets[1], 9, PEERS_SECRET);
+    return set;
+}
+
+static const struct hop_question asked = {.fleet = {"shop", 4},
+    .from = {"a", 1},
+    .to = {"b", 1},
+    .wants = {0xfedcba9876543210, 1795878041345, 3},
+    .policy = 0x0123456789abcdef,
+    .scheme = HTTP_SCHEME_HTTPS,
+    .backend = {"images", 6},
+    .key = {"\"x\0y", 4}};
+
+/* A GET with this field `times` times. */
+static struct http_message
+message(struct arena *a, const char *host, const char *path, struct slice field, unsigned times)
+{
+    struct http_message m = {.base = NULL};
+    struct message_out o = {.full = false};
+
+    CHECK_EQ(0, message_out_begin(&o, &m, a, 8192, 4));
+    message_out_request(&o, HTTP_M_GET, SLICE_LIT("GET"), slice_str(path), slice_str(host));
+    for (unsigned i = 0; i < times; i++)
+        message_out_field(&o, HTTP_F_OTHER, HOP_FIELD, field);
+    CHECK_EQ(0, message_out_end(&o));
+    return m;
+}
+
+TEST(hop, a_question_is_read_as_it_was_asked)
+{
+    struct arena_pool pool;
+    struct arena a;
+    struct peers_set set = secrets(1);
+    struct hop_question q;
+    struct http_message m;
+    struct slice field, key;
+
+    arena_pool_init(&pool, 4, NULL);
+    arena_init(&a, &pool);
+    field = hop_ask(&asked, &set, SLICE_LIT("a.test"), SLICE_LIT("/x?y"), &a);
+    CHECK(field.ptr != NULL);
+    m = message(&a, "a.test", "/x?y", field, 1);
+    CHECK_EQ(HOP_GOOD, hop_read(&q, &set, &m));
+    CHECK(
+        slice_eq(q.fleet, asked.fleet) && slice_eq(q.from, asked.from) && slice_eq(q.to, asked.to));
+    CHECK(slice_eq(q.backend, asked.backend));
+    CHECK_EQ(asked.wants.engine, q.wants.engine);
+    CHECK_EQ(asked.wants.ms, q.wants.ms);
+    CHECK_EQ(asked.wants.seq, q.wants.seq);
+    CHECK_EQ(asked.policy, q.policy);
+    CHECK_EQ(HTTP_SCHEME_HTTPS, q.scheme);
+    key = hop_key(q.key, &a);
+    CHECK(slice_eq(key, asked.key));
+    CHECK(hop_key(SLICE_LIT("0g"), &a).ptr == NULL);
+    CHECK(hop_key(SLICE_LIT("123"), &a).ptr == NULL);
+    arena_fini(&a);
+    arena_pool_fini(&pool);
+}
+
+/* Each byte of it, the host, the path, another secret: none of them passes. */
+TEST(hop, what_is_changed_on_its_way_is_not_signed)
+{
+    struct arena_pool pool;
+    struct arena a;
+    struct peers_set set = secrets(1), next = secrets(2), other = secrets(1);
+    struct hop_question q;
+    struct http_message m;
+    struct slice field;
+    char text[1024];
+
+    arena_pool_init(&pool, 4, NULL);
+    arena_init(&a, &pool);
+    field = hop_ask(&asked, &set, SLICE_LIT("a.test"), SLICE_LIT("/x"), &a);
+    CHECK(field.len < sizeof(text));
+    for (size_t i = 0; i < field.len; i++) {
+        memcpy(text, field.ptr, field.len);
+        text[i] = text[i] == '0' ? '1' : '0';
+        m = message(&a, "a.test", "/x", slice_of(text, field.len), 1);
+        CHECK(hop_read(&q, &set, &m) != HOP_GOOD);
+        m = message(&a, "a.test", "/x", slice_of(field.ptr, i), 1);
+        CHECK(hop_read(&q, &set, &m) != HOP_GOOD);
+    }
+    m = message(&a, "b.test", "/x", field, 1);
+    CHECK_EQ(HOP_UNSIGNED, hop_read(&q, &set, &m));
+    m = message(&a, "a.test", "/y", field, 1);
+    CHECK_EQ(HOP_UNSIGNED, hop_read(&q, &set, &m));
+    m = message(&a, "a.test", "/x", field, 2);
+    CHECK_EQ(HOP_MALFORMED, hop_read(&q, &set, &m));
+    m = message(&a, "a.test", "/x", field, 0);
+    CHECK_EQ(HOP_MALFORMED, hop_read(&q, &set, &m));
+    m = message(&a, "a.test", "/x", SLICE_LIT("2 shop a b"), 1);
+    CHECK_EQ(HOP_VERSION, hop_read(&q, &set, &m));
+    /* The secret of before is good while there is a newer one. */
+    memcpy(next.secrets[1], set.secrets[0], PEERS_SECRET);
+    memset(next.secrets[0], 1, PEERS_SECRET);
+    m = message(&a, "a.test", "/x", field, 1);
+    CHECK_EQ(HOP_GOOD, hop_read(&q, &next, &m));
+    memset(other.secrets[0], 1, PEERS_SECRET);
+    CHECK_EQ(HOP_UNSIGNED, hop_read(&q, &other, &m));
+    arena_fini(&a);
+    arena_pool_fini(&pool);
+}
+
+static struct http_message
+answer(struct arena *a, struct slice field)
+{
+    struct http_message m = {.base = NULL};
+    struct message_out o = {.full = false};
+
+    CHECK_EQ(0, message_out_begin(&o, &m, a, 4096, 2));
+    message_out_status(&o, 200, SLICE_LIT("OK"));
+    message_out_field(&o, HTTP_F_OTHER, HOP_FIELD, field);
+    CHECK_EQ(0, message_out_end(&o));
+    return m;
+}
+
+TEST(hop, an_answer_has_the_times_that_are_left)
+{
+    const struct fresh_verdict said = {.storable = true,
+        .origin = FRESH_FROM_S_MAXAGE,
+        .ttl_ms = -5,
+        .age_ms = 7000,
+        .grace_ms = 10,
+        .error_ms = 20,
+        .keep_ms = 30,
+        .stale_if_error_ms = -1,
+        .must_revalidate = true};
+    static const char *const bad[] = {"", "1", "1 b 1 2 3 4 5 6 s stored",
+        "1 b 1 -2 3 4 5 6 s stored max-age", "1 b 1 2 4 3 5 6 s stored max-age",
+        "1 b 1 2 3 4 3 6 s stored max-age", "1 b x 2 3 4 5 6 s stored max-age",
+        "2 b 1 2 3 4 5 6 s stored max-age", "1 b 1 2 3 4 5 6 s stored max-age more"};
+    struct arena_pool pool;
+    struct arena a;
+    struct fresh_verdict v;
+    struct http_message m;
+    char text[HOP_ANSWER_MAX];
+
+    arena_pool_init(&pool, 4, NULL);
+    arena_init(&a, &pool);
+    m = answer(&a, slice_of(text, hop_answer(text, "b", &said)));
+    CHECK(hop_read_answer(&v, &m));
+    CHECK(v.storable && v.must_revalidate && !v.no_cache);
+    CHECK_EQ(FRESH_FROM_S_MAXAGE, v.origin);
+    CHECK_EQ(FRESH_REFUSE_NONE, v.refusal);
+    CHECK_EQ(-5, v.ttl_ms);
+    CHECK_EQ(7000, v.age_ms);
+    CHECK_EQ(6995, v.lifetime_ms);
+    CHECK_EQ(10, v.grace_ms);
+    CHECK_EQ(20, v.error_ms);
+    CHECK_EQ(30, v.keep_ms);
+    CHECK_EQ(-1, v.stale_if_error_ms);
+    m = answer(&a, SLICE_LIT("1 b 1 2 3 4 5 6 - newer-refusal newer-origin"));
+    CHECK(hop_read_answer(&v, &m));
+    CHECK(!v.storable && v.refusal == FRESH_REFUSE_POLICY);
+    for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
+        m = answer(&a, slice_str(bad[i]));
+        CHECK(!hop_read_answer(&v, &m));
+    }
+    arena_fini(&a);
+    arena_pool_fini(&pool);
+}
+
+TEST(peers, a_place_lacks_what_is_behind_it_or_of_another_engine)
+{
+    const struct peers_place at = {5, 10, 3};
+
+    CHECK(!peers_place_lacks(at, at));
+    CHECK(!peers_place_lacks(at, ((struct peers_place){5, 10, 2})));
+    CHECK(!peers_place_lacks(at, ((struct peers_place){5, 9, 99})));
+    CHECK(peers_place_lacks(at, ((struct peers_place){5, 10, 4})));
+    CHECK(peers_place_lacks(at, ((struct peers_place){5, 11, 0})));
+    CHECK(peers_place_lacks(at, ((struct peers_place){6, 1, 0})));
+    CHECK(peers_place_lacks(((struct peers_place){0, 10, 3}), ((struct peers_place){0, 1, 0})));
+}
+
+TEST_MAIN(TEST_ENTRY(hop, a_question_is_read_as_it_was_asked),
+    TEST_ENTRY(hop, what_is_changed_on_its_way_is_not_signed),
+    TEST_ENTRY(hop, an_answer_has_the_times_that_are_left),
+    TEST_ENTRY(peers, a_place_lacks_what_is_behind_it_or_of_another_engine))
