@@ -54,6 +54,7 @@ endpoint_terms_new(struct listener_conf **out, const struct conf_listen *conf)
     t->in.facts.endpoint = strdup(conf->address.text);
     t->in.facts.body_max = (uint64_t)conf->max_req_body;
     /* All of `in` is read by workers without a lock: from endpoint_alter() on it never changes. */
+    t->in.facts.peers = conf->peers != 0;
     t->in.facts.to_https = strcmp(conf->redirect, "https") == 0;
     t->in.is_proxied = conf_listen_is_proxied(conf);
     t->in.h2c = conf->h2c != CONF_H2C_OFF;
@@ -88,7 +89,7 @@ endpoint_terms_same(
 {
     tassert(b->tls == NULL);
     if ((a->tls != NULL) != conf->said || (a->tls != NULL && !listener_tls_same(a->tls, conf)) ||
-        a->in.facts.to_https != b->in.facts.to_https)
+        a->in.facts.to_https != b->in.facts.to_https || a->in.facts.peers != b->in.facts.peers)
         return false;
     if (strcmp(a->in.facts.name, b->in.facts.name) != 0 ||
         a->in.facts.body_max != b->in.facts.body_max || a->in.is_proxied != b->in.is_proxied ||

@@ -377,6 +377,7 @@ manage_on_task(struct task *t)
     policies_tick(m->env.policies);
     if (m->env.tables != NULL)
         tables_watch(m->env.tables);
+    manage_peers_tick(m);
     manage_charge(m);
     if (m->resizing)
         m->resizing = !storage_resize(m->env.storage, m->storage_bytes);

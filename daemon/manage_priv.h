@@ -15,6 +15,8 @@
 #include "daemon/manage.h"
 #include "daemon/supervise/heartbeat.h"
 
+struct manage_peers; /* private to manage_fleet.c */
+
 enum manage_phase {
     MANAGE_RUNNING,
     MANAGE_DRAINING,
@@ -63,6 +65,7 @@ struct manage {
     struct fleet *fleet; /* NULL: this node is in none */
     struct invalidation_log log;
     struct secure_client *fleet_secure[CONF_ENGINES_MAX]; /* NULL: none */
+    struct manage_peers *peers;                           /* NULL: other nodes are not asked */
 };
 
 /* Changes the parameters, for everything that goes by them. */
@@ -87,6 +90,7 @@ int manage_fleet_open(struct manage *m);
 void manage_fleet_retire(struct manage *m);
 void manage_fleet_charge(struct manage *m);
 void manage_fleet_close(struct manage *m);
+void manage_peers_tick(struct manage *m); /* which other nodes can be asked now */
 
 /* manage.c: the ways down.  manage_end: as SIGTERM; the other one has no deadline. */
 void manage_end(struct manage *m, const char *why);

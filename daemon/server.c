@@ -35,6 +35,7 @@
 #include "daemon/net/inherit.h"
 #include "daemon/net/signals.h"
 #include "daemon/origin/director.h"
+#include "daemon/origin/peers.h"
 #include "daemon/policy/policies.h"
 #include "daemon/proxy/auth.h"
 #include "daemon/proxy/proxy.h"
@@ -265,6 +266,23 @@ server_open_storage(struct server *s)
     return rc;
 }
 
+/* The other nodes of the fleet are backends, too; manage_fleet.c learns of them. */
+static int
+server_open_peers(struct server *s)
+{
+    const struct conf_fleet *fleet = &s->conf->fleet;
+    const struct peers_env env = {
+        .fleet = fleet->name, .node = fleet->node, .timeout_ms = fleet->peer_timeout};
+    int err;
+
+    if (!fleet->said || strcmp(fleet->peers, "engine") != 0)
+        return 0;
+    err = peers_open(&s->env.peers, &env, s->registry);
+    if (err != 0)
+        elog(ELOG_ERROR, "fleet: peers: %s", terr_text(err));
+    return err;
+}
+
 static int
 server_open_backends(struct server *s)
 {
@@ -277,7 +295,7 @@ server_open_backends(struct server *s)
     }
     registry_set_counters(s->registry, s->counters);
     registry_set_names(s->registry, s->names);
-    return 0;
+    return server_open_peers(s);
 }
 
 /* The file's policy, if it names one; the error log says what is wrong with it. */
@@ -488,6 +506,7 @@ server_open_manage(struct server *s)
         .storage = s->storage,
         .synth = s->synth,
         .registry = s->registry,
+        .peers = s->env.peers,
         .policies = s->policies,
         .tables = s->tables,
         .shared = &s->env,
@@ -534,6 +553,8 @@ server_close(struct server *s)
     endpoints_free(&s->endpoints);
     if (s->offload != NULL)
         offload_close(&s->offload);
+    if (s->env.peers != NULL)
+        peers_close(&s->env.peers);
     if (s->registry != NULL)
         registry_close(&s->registry);
     if (s->access != NULL)

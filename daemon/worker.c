@@ -408,11 +408,18 @@ worker_apply_params(struct worker *w, const struct conf_params *params)
     w->proxy.params = *params;
 }
 
+static exchange_start_f *
+worker_start_of(struct worker *w, const struct conf *conf)
+{
+    w->proxy.start = req_start_of(conf, w->early);
+    return conf->has_peers ? req_start_peered : w->proxy.start;
+}
+
 static void
 worker_set_start(struct worker *w)
 {
     incoming_set_start(
-        w->incoming, req_start_of(snapshot_conf(registry_snapshot(w->env->registry)), w->early));
+        w->incoming, worker_start_of(w, snapshot_conf(registry_snapshot(w->env->registry))));
 }
 
 static void
@@ -537,7 +544,7 @@ worker_open_incoming(struct worker *w)
     const struct h1_server_env h1 = {.loop = w->loop,
         .conf = &w->client_conf,
         .counters = w->counters,
-        .start = req_start_of(w->env->conf, false),
+        .start = worker_start_of(w, w->env->conf),
         .start_ctx = &w->proxy};
     const struct h2_server_env h2 = {.loop = w->loop,
         .conf = &w->client_conf,
@@ -577,6 +584,7 @@ worker_init_proxy(struct worker *w)
     p->synth = env->synth;
     p->storage_bytes = env->storage_bytes;
     p->registry = env->registry;
+    p->peers = env->peers;
     p->policies = policies_set(env->policies);
     p->auth = env->auth;
     p->rates = env->rates;

@@ -480,6 +480,12 @@ policies_tick(struct policies *ps)
     }
 }
 
+uint64_t
+policies_digest(const struct policies *ps)
+{
+    return ps->active != NULL ? ps->active->digest : 0;
+}
+
 void
 policies_params(const struct policies *ps, struct conf_params *params)
 {

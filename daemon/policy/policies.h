@@ -68,6 +68,9 @@ void policies_each(
 /* What the active policy makes of parameters that neither the file nor an operator set: the values in force. */
 void policies_params(const struct policies *ps, struct conf_params *params);
 
+/* Of the active policy's texts, the same in every process that has them; 0: there is none. */
+uint64_t policies_digest(const struct policies *ps);
+
 /* What workers look at. */
 _Atomic(struct policy_set *) *policies_set(struct policies *ps);
 /* The policy of the configuration, under the name "boot"; says what is wrong in the log.  Without

@@ -29,8 +29,9 @@ struct policy {
     struct vcl *vcl;
     const char *name, *file;
     struct director *default_backend; /* borrowed: of the policy's own or of its snapshot */
-    uint32_t trivial;                 /* bit of enum vcl_sub: need not be run */
-    uint8_t action[VCL_SUB_COUNT];    /* then: what it returns */
+    uint64_t digest;  /* of its texts: other nodes of a fleet have the same policy or not */
+    uint32_t trivial; /* bit of enum vcl_sub: need not be run */
+    uint8_t action[VCL_SUB_COUNT]; /* then: what it returns */
     bool hashes_as_builtin, reads_hits;
     bool keeps_key;  /* its own vcl_hash makes it, or purge.hard() or purge.soft() is called */
     bool keeps_body; /* std.cache_req_body is called */

@@ -621,6 +621,8 @@ policy_compile(struct policy *pol, struct slice text, struct vcl_error **errors)
     err = vcl_compile(&pol->vcl, &src, &loader, errors);
     ps->recorded = NULL;
     tassert((err == 0) == (pol->vcl != NULL));
+    pol->digest =
+        policy_source_digest(pol->source); /* behind the compiler, which reads its includes */
     return err;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/hash.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 
@@ -99,6 +100,17 @@ policy_source_drop(struct policy_source **sp)
     free(s->text.ptr);
     free(s->file);
     OBJ_FREE(s);
+}
+
+uint64_t
+policy_source_digest(const struct policy_source *s)
+{
+    uint64_t digest = hash_plain(s->text.ptr, s->text.len);
+
+    OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
+    for (const struct source_piece *p = s->pieces; p != NULL; p = p->next)
+        digest = digest * UINT64_C(0x9e3779b97f4a7c15) + hash_plain(p->text.ptr, p->text.len);
+    return digest != 0 ? digest : 1;
 }
 
 bool

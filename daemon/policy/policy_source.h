@@ -32,6 +32,8 @@ void policy_source_drop(struct policy_source **sp); /* NULL is fine */
 /* The text of the policy itself. */
 bool policy_source_is_sent(const struct policy_source *s);
 struct slice policy_source_text(const struct policy_source *s);
+/* Of all its texts, the same in every process; never 0. */
+uint64_t policy_source_digest(const struct policy_source *s);
 
 /* While it is compiled: one file that was included, one glob.  Copies.  0 or TERR_NOMEM. */
 int policy_source_add_file(struct policy_source *s, const char *name, const char *from,

@@ -7,6 +7,24 @@
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req.h"
 
+/* In words, with a space between them: what is stored of them else is hashes. */
+static int
+tag_keep_text(struct fetch *f, struct slice more)
+{
+    struct slice had = f->vcl->at.tag_text;
+    char *text = arena_alloc(&f->arena, had.len + more.len + 2);
+
+    if (text == NULL)
+        return TERR_NOMEM;
+    if (had.len > 0) {
+        memcpy(text, had.ptr, had.len);
+        text[had.len] = ' ';
+    }
+    memcpy(text + had.len + (had.len > 0), more.ptr, more.len);
+    f->vcl->at.tag_text = slice_of(text, had.len + (had.len > 0) + more.len);
+    return 0;
+}
+
 int
 policy_tag(struct vcl_run *r, const struct vcl_value *args)
 {
@@ -22,6 +40,8 @@ policy_tag(struct vcl_run *r, const struct vcl_value *args)
         tags_init(f->vcl->at.tags);
     }
     tags_add(f->vcl->at.tags, policy_string(&args[0]), TAG_SPACES | TAG_COMMAS);
+    if (f->proxy->peers != NULL && tag_keep_text(f, policy_string(&args[0])) != 0)
+        return TERR_NOMEM;
     return 0;
 }
 

@@ -20,23 +20,27 @@
 static int64_t
 fetch_connect_ms(const struct fetch *f)
 {
-    return f->vcl != NULL && f->vcl->connect_ms != FETCH_UNSAID ? f->vcl->connect_ms
-                                                                : f->conf->connect_timeout;
+    const struct fetch_policy *v = fetch_asks_policy(f);
+
+    return v != NULL && v->connect_ms != FETCH_UNSAID ? v->connect_ms : f->conf->connect_timeout;
 }
 
 static int64_t
 fetch_first_byte_ms(const struct fetch *f)
 {
-    return f->vcl != NULL && f->vcl->first_byte_ms != FETCH_UNSAID ? f->vcl->first_byte_ms
-                                                                   : f->conf->first_byte_timeout;
+    const struct fetch_policy *v = fetch_asks_policy(f);
+
+    return v != NULL && v->first_byte_ms != FETCH_UNSAID ? v->first_byte_ms
+                                                         : f->conf->first_byte_timeout;
 }
 
 int64_t
 fetch_between_bytes_ms(const struct fetch *f)
 {
-    return f->vcl != NULL && f->vcl->between_bytes_ms != FETCH_UNSAID
-               ? f->vcl->between_bytes_ms
-               : f->conf->between_bytes_timeout;
+    const struct fetch_policy *v = fetch_asks_policy(f);
+
+    return v != NULL && v->between_bytes_ms != FETCH_UNSAID ? v->between_bytes_ms
+                                                            : f->conf->between_bytes_timeout;
 }
 
 /* The client's ends, for a backend that gets a PROXY header. */
@@ -105,7 +109,7 @@ fetch_do_start(struct fetch *f)
     int err;
 
     tassert(f->attempt.on.request == FETCH_UNSENT);
-    if (f->vcl != NULL) {
+    if (fetch_asks_policy(f) != NULL) {
         enum fetch_next next = fetch_policy_fetch(f);
 
         if (next != FETCH_WAIT)
@@ -242,7 +246,7 @@ static bool
 fetch_may_retry(const struct fetch *f, int err)
 {
     return fetch_is_harmless(f, err) && fetch_exchange(f)->reused && !f->attempt.fresh &&
-           (f->vcl == NULL || f->vcl->retry_connect);
+           (fetch_asks_policy(f) == NULL || f->vcl->retry_connect);
 }
 
 /* The request as it was sent. */
@@ -311,11 +315,11 @@ fetch_not_modified(struct fetch *f, const struct http_message *head)
     int err;
 
     tassert(head->status == 304 && f->old != NULL);
-    if (f->vcl != NULL)
+    if (fetch_asks_policy(f) != NULL)
         next = fetch_policy_refresh(f, head, &how);
     if (next != FETCH_WAIT)
         return next;
-    if (f->vcl != NULL)
+    if (fetch_asks_policy(f) != NULL)
         head = fetch_policy_head(f, head);
     err = fetch_revalidated(f, head, how, &next);
     if (err == TERR_POLICY)
@@ -334,7 +338,7 @@ fetch_give(struct fetch *f)
 {
     tassert(f->attempt.on.request != FETCH_UNSENT);
     /* Connection: close of the policy's bereq or beresp. */
-    if (f->vcl != NULL && fetch_policy_closes(f))
+    if (fetch_asks_policy(f) != NULL && fetch_policy_closes(f))
         origin_discard(&f->conn);
     else
         origin_give(&f->conn);
@@ -430,8 +434,11 @@ static enum fetch_next
 fetch_change_head(struct fetch *f, const struct http_message **head, bool not_modified)
 {
     enum fetch_next next = FETCH_WAIT;
-    int err = f->route != NULL ? fetch_rule_head(f, head) : 0;
+    int err;
 
+    if (fetch_hops(f))
+        return fetch_hop_head(f, head);
+    err = f->route != NULL ? fetch_rule_head(f, head) : 0;
     if (err != 0)
         return fetch_fail(f, err);
     if (f->vcl == NULL || not_modified)
@@ -475,7 +482,9 @@ fetch_do_head(struct fetch *f)
     bool not_modified;
     int err;
 
-    if (f->listener.ops != NULL)
+    if (fetch_hops(f))
+        fetch_hop_hear(f);
+    else if (f->listener.ops != NULL)
         fetch_relay_interim(f);
     err = x->ops->head(x, &head);
     if (err != 0)
@@ -590,6 +599,8 @@ fetch_do_error(struct fetch *f)
     if (f->turn.waits)
         origin_leave_queue(f->proxy->origins, f->backend, &f->turn);
     fetch_pack_close(f);
+    if (fetch_hops(f) && f->body == NULL && f->attempt.err != TERR_CANCELLED)
+        return fetch_hop_leave(f);
     /* First: with it goes the body, so the policy can still answer otherwise (README 36). */
     if (f->held != NULL)
         fetch_drop_held(f);

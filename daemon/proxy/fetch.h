@@ -49,6 +49,8 @@ struct fetch_spec {
     const struct http_message *head; /* the request */
     struct slice identity;           /* client.identity; with a policy */
     bool edited; /* the policy has the say on X-Forwarded-For: it stands in the head, or not */
+    bool hops;   /* the node that owns the key may be asked */
+    bool hinted; /* the policy named `backend` */
     struct policy_ref *policy;          /* counted, and taken over; NULL: there is none */
     struct backend_snapshot *snapshot;  /* borrowed for the call; NULL: no route has a say */
     const struct conf_route *route;     /* in it */

@@ -345,6 +345,7 @@ fetch_policy_start(struct fetch *f, const struct http_message *head)
     v->at.status_prefix = 0;
     v->at.touched = v->at.whole = v->at.ttl_said = v->at.by_builtin = false;
     v->at.tags = NULL;
+    v->at.tag_text = slice_of("", 0);
     v->at.absent_ms = 0;
     v->at.absent_said_ms = FETCH_UNSAID;
 }
@@ -521,6 +522,7 @@ fetch_begin_error(struct fetch *f)
     v->at.came = NULL;
     v->at.made = v->at.touched = true;
     v->at.tags = NULL;
+    v->at.tag_text = slice_of("", 0);
     v->at.nbody = 0;
     v->at.v = (struct fresh_verdict){.refusal = FRESH_REFUSE_NO_FRESHNESS, .stale_if_error_ms = -1};
     v->at.grace_ms = v->at.keep_ms = 0;

@@ -27,8 +27,9 @@ struct fetch_policy_attempt {
     uint16_t status;           /* error(status) */
     uint8_t status_prefix;     /* beresp.status 1404: 1; its head has what is sent */
     struct slice reason;
-    struct tags *tags;  /* tarn.tag(); NULL: none */
-    struct slice *body; /* parts of beresp.body */
+    struct tags *tags;     /* tarn.tag(); NULL: none */
+    struct slice tag_text; /* with peers: what was said, in words */
+    struct slice *body;    /* parts of beresp.body */
     unsigned nbody, body_room;
     bool touched;      /* beresp has been changed */
     bool made;         /* beresp is ours: vcl_backend_error */

@@ -3,6 +3,7 @@
 #define TARN_FETCH_PRIV_H
 
 #include "daemon/http/conditional.h"
+#include "daemon/http/forward.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/range.h"
 #include "daemon/proxy/fetch.h"
@@ -112,6 +113,7 @@ struct fetch {
     struct backend_snapshot *snapshot; /* held: of the route; NULL: it has no say */
     const struct conf_route *route;    /* with `snapshot` */
     struct fetch_policy *vcl;          /* in the arena; NULL: there is no policy */
+    struct fetch_hop *hop; /* likewise; NULL: no other node of the fleet was to be asked */
     struct fetch_held
         *held; /* in the arena: published only when the body is whole; NULL: it streams */
     struct fetch_attempt attempt;
@@ -261,6 +263,29 @@ void fetch_drop_upload(struct fetch *f);
 int fetch_gather_upload(struct fetch *f);
 /* The client's body goes along.  0, TERR_NOMEM, or TERR_CANCELLED: the request has left. */
 int fetch_ask_upload(struct fetch *f);
+
+/* The backend that is asked now: it has the load from the choice on. */
+void fetch_use(struct fetch *f, struct backend *b, struct director *from);
+
+/* fetch_hop.c: another node of the fleet, which owns the key, is asked in the origin's place.  Then neither the policy
+ * nor the route has a say: the owner's had. */
+bool fetch_hops(const struct fetch *f);
+/* When all is composed: if there is such a node, it is asked.  0 or TERR_NOMEM. */
+int fetch_hop_begin(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec);
+void fetch_hop_end(struct fetch *f);
+int fetch_hop_write(struct fetch *f); /* f->request.  0 or TERR_* */
+enum fetch_next fetch_hop_head(struct fetch *f, const struct http_message **head);
+void fetch_hop_hear(struct fetch *f);
+enum fetch_next fetch_hop_leave(struct fetch *f); /* to the origin */
+const struct fresh_verdict *fetch_hop_verdict(const struct fetch *f);
+void fetch_hop_say(const struct fetch *f, struct forward_request *how); /* in its message */
+bool fetch_hop_is_self(const struct fetch *f, const struct backend *b);
+/* The policy, while it has a say. */
+static inline struct fetch_policy *
+fetch_asks_policy(const struct fetch *f)
+{
+    return fetch_hops(f) ? NULL : f->vcl;
+}
 
 /* fetch_policy.c, for functions of the language. */
 int fetch_policy_rollback(struct fetch *f); /* bereq as it was before vcl_backend_fetch */

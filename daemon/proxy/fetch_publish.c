@@ -80,6 +80,7 @@ fetch_write_head(
     const struct origin_exchange *x = fetch_exchange(f);
     struct forward_response how = {
         .keep = stored ? FORWARD_STORED : FORWARD_PASSED,
+        .shows_hop = fetch_hops(f),
         .pseudonym = slice_str(f->proxy->params.http_via),
         .now_s = f->attempt.received_ms / 1000,
         .length = FORWARD_NO_LENGTH,
@@ -396,6 +397,8 @@ fetch_judge_absence(struct fetch *f, const struct http_message *head, const stru
 {
     unsigned status = head->status % 1000u;
 
+    if (fetch_hops(f))
+        return; /* it is stored, or it is not */
     f->attempt.absent_ms =
         f->vcl == NULL ? fetch_core_absent_ms(f, head, v) : fetch_policy_absent_ms(f);
     if (f->vcl != NULL && (!fetch_is_shared(f) || cache_negative(f->proxy->cache) == NULL ||
@@ -434,7 +437,8 @@ fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigne
      * stored. */
     if (f->attempt.no_room && status < 400)
         cache_is_there(f->proxy->cache, &marker->node.key);
-    if (f->vcl != NULL) { /* hit-for-miss for beresp.ttl, or hit-for-pass as it said */
+    if (fetch_asks_policy(f) !=
+        NULL) { /* hit-for-miss for beresp.ttl, or hit-for-pass as it said */
         bool pass = f->vcl->at.hitpass_ms != FETCH_UNSAID;
 
         mark = pass ? CACHE_MARK_PASS : CACHE_MARK;
@@ -707,7 +711,9 @@ fetch_publish(struct fetch *f, const struct http_message *head)
     uint64_t bytes = r.body_len;
 
     tassert(f->body == NULL && f->attempt.received_ms != 0);
-    if (f->vcl != NULL && head->status != 101)
+    if (fetch_hops(f))
+        v = *fetch_hop_verdict(f);
+    else if (f->vcl != NULL && head->status != 101)
         v = f->vcl->at.v;
     else
         fetch_judge(f, head, &v);

@@ -25,7 +25,7 @@ fetch_begin(struct fetch *f)
         .has_body = f->upload.body != NULL || f->asked == HTTP_M_POST || f->asked == HTTP_M_PUT,
         .body_length =
             f->upload.body != NULL ? f->upload.length : 0, /* RFC 9110 8.6: there is none */
-        .close = f->vcl != NULL && policy_says_close(&f->vcl->bereq->head),
+        .close = fetch_asks_policy(f) != NULL && policy_says_close(&f->vcl->bereq->head),
         .want_interim = fetch_has_listener(f),
         .upgrade = f->upgrade,
         .websocket_key = fetch_websocket_key(f),

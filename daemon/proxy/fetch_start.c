@@ -91,6 +91,8 @@ fetch_write_request(struct fetch *f, struct http_message *out)
         .codings = fetch_codings(f),
     };
 
+    if (fetch_hops(f))
+        fetch_hop_say(f, &how);
     if (f->conditional) {
         how.if_none_match = f->have.etag;
         how.if_modified_since = f->have.last_modified;
@@ -148,7 +150,7 @@ fetch_choose(struct fetch *f, struct director *from)
 
 /* The backend stays valid as long as the fetch runs: a reload may take it out of the configuration
  * meanwhile. */
-static void
+void
 fetch_use(struct fetch *f, struct backend *b, struct director *from)
 {
     /* First: `b` may be the backend that is dropped below, and that hold its last one. */
@@ -209,13 +211,15 @@ fetch_elsewhere(struct fetch *f)
      * search. */
     b = fetch_choose(f, f->from);
     for (unsigned i = 0; i < f->attempt.ntried; i++)
-        if (b == NULL || f->attempt.tried[i] == b)
-            return false; /* no other backend is healthy */
+        if (b == NULL || f->attempt.tried[i] == b || fetch_hop_is_self(f, b))
+            return false; /* no other backend is healthy; or this node is the owner now */
     fetch_use(f, b, f->from);
     /* Addresses and idle connections are those of the other backend. */
     f->attempt.address = 0;
     f->attempt.fresh = false;
     /* Written anew: the other member may have a Host of its own. */
+    if (fetch_hops(f))
+        return fetch_hop_write(f) == 0;
     return (f->vcl != NULL ? fetch_policy_write(f) : fetch_write_request(f, &f->request)) == 0;
 }
 
@@ -430,6 +434,8 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     err = copied != 0 ? copied : err;
     if (err == 0)
         err = fetch_compose(f, spec);
+    if (err == 0)
+        err = fetch_hop_begin(f, x, spec);
     if (err != 0) {
         f->attempt.err = err;
         f->state = FETCH_ERROR;
@@ -468,6 +474,7 @@ fetch_free(struct fetch *f)
         director_drop(&held);
     }
     fetch_keep_from(f, NULL);
+    fetch_hop_end(f);
     /* It lies in the arena, so before that. */
     if (f->vcl != NULL)
         fetch_policy_close(f);

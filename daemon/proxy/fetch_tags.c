@@ -1,6 +1,7 @@
 /* fetch_tags.c -- the tags of a response, from its fields and from the policy; and the readers of
  * the fields: bans and policies always, clients when the operator says so. */
 #include "daemon/base/terr.h"
+#include "daemon/http/message_out.h"
 #include "daemon/http/tags.h"
 #include "daemon/log/elog.h"
 #include "daemon/proxy/fetch_policy.h"
@@ -36,12 +37,38 @@ fetch_hide_tags(struct fetch *f, struct cache_response *r)
     return 0;
 }
 
+/* Those of the policy as a field, too: other nodes of the fleet know them by what is stored alone. */
+static int
+fetch_write_tags(struct fetch *f, struct cache_response *r, struct slice text)
+{
+    struct message_out o;
+    struct http_message m;
+
+    if (message_out_begin(&o, &m, &f->arena,
+            r->head.reason_len + message_lines_bytes(&r->head) + text.len + 16,
+            r->head.nfields + 1u) != 0)
+        return TERR_NOMEM;
+    message_out_status(&o, r->head.status, http_reason_of(&r->head));
+    for (unsigned i = 0; i < r->head.nfields; i++)
+        if (!slice_eq(
+                http_name(&r->head, &r->head.fields[i]), TAGS_OURS)) /* stored, and validated now */
+            message_out_copy(&o, &r->head, &r->head.fields[i]);
+    message_out_field(&o, HTTP_F_OTHER, TAGS_OURS, text);
+    if (message_out_end(&o) == 0) /* else it does not fit, and other nodes ask the origin */
+        r->head = m;
+    return 0;
+}
+
 int
 fetch_tags(struct fetch *f, struct cache_response *r, bool kept)
 {
-    struct tags *tags = f->vcl != NULL ? f->vcl->at.tags : NULL;
-    bool named = tags_named(&r->head);
+    struct tags *tags = fetch_asks_policy(f) != NULL ? f->vcl->at.tags : NULL;
+    struct slice text = tags != NULL ? f->vcl->at.tag_text : slice_of("", 0);
+    bool named;
 
+    if (kept && text.len > 0 && http_value_ok(text) && fetch_write_tags(f, r, text) != 0)
+        return TERR_NOMEM;
+    named = tags_named(&r->head);
     if (named && !f->proxy->params.http_tags && fetch_hide_tags(f, r) != 0)
         return TERR_NOMEM;
     if (r->esi && fetch_esi_hide(f, r) != 0)

@@ -90,3 +90,13 @@ proxy_fini(struct proxy *p)
         codec_pool_free(&p->codecs);
     OBJ_BURY(p);
 }
+
+exchange_start_f *
+req_start_of(const struct conf *conf, bool early)
+{
+    /* Clients'; of nodes of the fleet see req_start_peered(). */
+    if (conf->routes_act || conf->listens_act)
+        return req_start_ruled;
+    return early || conf->trusted_proxies.set.n > 0 || conf->nlimits > 0 ? req_start_checked
+                                                                         : req_start;
+}

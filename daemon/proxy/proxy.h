@@ -22,6 +22,7 @@
 
 struct auth;
 struct fetch;
+struct peers;
 struct policy;
 struct policy_set;
 struct policy_ref;
@@ -90,6 +91,9 @@ struct proxy {
     struct rates *rates;     /* NULL: nothing is limited */
     uint64_t storage_bytes;
     struct registry *registry; /* of backends */
+    struct peers *peers;       /* the other nodes of the fleet; NULL: they are not asked */
+    exchange_start_f
+        *start; /* of clients' requests, where nodes of the fleet have another (req_start_peered) */
     struct origins *origins;
     struct counter_set *counters;
     struct latency_set *latency; /* the worker's own */
@@ -157,6 +161,8 @@ void req_start(void *ctx, struct exchange *x);
 void req_start_checked(void *ctx, struct exchange *x);
 /* The same where routes have actions, too. */
 void req_start_ruled(void *ctx, struct exchange *x);
+/* The same where a listener is for the nodes of the fleet; of a client's request p->start. */
+void req_start_peered(void *ctx, struct exchange *x);
 /* An include's, which has an exchange of its own (rep_esi.h). */
 void req_start_include(struct proxy *p, struct exchange *x);
 uint64_t esi_next_xid(struct proxy *p);

@@ -194,6 +194,8 @@ req_query(const struct req *r, struct cache_query *q)
     };
     if (r->policy.ref != NULL)
         req_policy_query(r, q);
+    else if (__builtin_expect(r->policy.hop, 0))
+        req_hop_query(r, q);
 }
 
 /* A fetch of all that is asked for, or of what is missing or may have changed of `old`. */
@@ -201,18 +203,21 @@ static void
 req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
 {
     struct proxy *p = r->proxy;
+    struct policy_ref *policy = req_fetch_policy(r);
     struct fetch_spec spec = {
         .kind = FETCH_FOR_CACHE,
         .head = r->head,
-        .policy = policy_share(r->policy.ref),
+        .policy = policy_share(policy),
         .edited = r->policy.req != NULL,
+        .hops = req_may_hop(r),
+        .hinted = r->policy.hinted,
         .entry = entry,
         .old = old,
         .complete = r->attempt.reason == CACHE_IS_PARTIAL,
         .ask = &r->ask,
         .ranges = r->ranges,
         /* A policy's vcl_backend_response expects the whole. */
-        .nranges = r->policy.ref == NULL ? r->nranges : 0,
+        .nranges = policy == NULL ? r->nranges : 0,
         .hitmiss = r->policy.hitmiss,
     };
     int err = req_make_key(r); /* after a wait another's may be in the scratch */
@@ -225,12 +230,12 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
         spec.listener = req_listener(r);
     req_share_rules(r, &spec);
     spec.backend = req_backend(r);
-    if (r->policy.ref != NULL) /* see req_policy_query() */
+    if (policy != NULL) /* see req_policy_query() */
         r->ask = (struct fresh_ask){
             .max_age_s = -1, .min_fresh_s = -1, .max_stale_s = -1, .stale_if_error_s = -1};
     spec.host = slice_of(p->key_text + r->host_at, r->host_len);
     spec.key_text = req_key_text(r);
-    if (r->policy.ref != NULL)
+    if (policy != NULL)
         spec.identity = req_identity(r);
     if (r->x->has_body) /* with a policy, else it is passed */
         req_share_upload(r, &spec);
@@ -446,6 +451,8 @@ req_do_pass(struct req *r)
         .hitmiss = r->policy.hitmiss,
         .hitpass = r->policy.hitpass};
 
+    if (r->policy.hop)
+        return req_hop_refuse(r); /* it is not for the cache: the other node passes it, too */
     if (r->early && req_is_early(r))
         return req_refuse_early(r);
     if (req_loops(r->proxy, &r->x->head))
@@ -674,7 +681,7 @@ static const struct {
     [REQ_SYNTH]   = { "synth",   req_do_synth,   TO(RECV) | TO(SYNTH) | TO(DELIVER) | TO(CLOSE) },
     [REQ_DELIVER] = { "deliver", req_do_deliver, TO(RECV) | TO(LOOKUP) | TO(PASS) | TO(SYNTH) | TO(CLOSE) },
     [REQ_CLOSE]   = { "close",   req_do_close,   0 },
-    [REQ_ADMIT]   = { "admit",   req_do_admit,   TO(RECV) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_ADMIT]   = { "admit",   req_do_admit,   TO(RECV) | TO(LOOKUP) | TO(SYNTH) | TO(CLOSE) },
     /* clang-format on */
 };
 
@@ -887,13 +894,4 @@ req_start_checked(void *ctx, struct exchange *x)
         req_check_limits(r);
     req_note_early(r);
     req_run(&r->task);
-}
-
-exchange_start_f *
-req_start_of(const struct conf *conf, bool early)
-{
-    if (conf->routes_act || conf->listens_act)
-        return req_start_ruled;
-    return early || conf->trusted_proxies.set.n > 0 || conf->nlimits > 0 ? req_start_checked
-                                                                         : req_start;
 }

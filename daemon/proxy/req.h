@@ -61,19 +61,21 @@ struct req_policy {
     bool delivered : 1;                   /* vcl_deliver has been run */
     bool body_keeping : 1, body_kept : 1; /* the request's body can be sent again */
     bool close;                           /* the connection ends after this */
-    bool key_kept : 1;                    /* `key`: the core's, for the record of a purge */
-    bool esi_off : 1;                     /* req.esi, or resp.do_esi, is false */
-    bool gunzip_off : 1, range_off : 1;   /* taken out of resp.filters */
-    bool piped : 1;                       /* return(pipe) */
-    bool hinted : 1;                      /* req.backend_hint was set */
-    bool no_length : 1;                   /* Content-Length was taken out of `message` */
-    const struct http_message *message;   /* the response, built anew; in the arena; or NULL */
+    bool hop : 1; /* a node of the fleet asks (req_hop.c): `ref` is NULL, `first` the fetch's */
+    bool key_kept : 1;                  /* `key`: the core's, for the record of a purge */
+    bool esi_off : 1;                   /* req.esi, or resp.do_esi, is false */
+    bool gunzip_off : 1, range_off : 1; /* taken out of resp.filters */
+    bool piped : 1;                     /* return(pipe) */
+    bool hinted : 1;                    /* req.backend_hint was set */
+    bool no_length : 1;                 /* Content-Length was taken out of `message` */
+    const struct http_message *message; /* the response, built anew; in the arena; or NULL */
 };
 #define REQ_UNSAID INT64_MIN
 
 enum req_attends {
     REQ_HAS_POLICY = 1,
     REQ_HAS_RULES = 2, /* its route has actions: `rules` is set */
+    REQ_IS_HOP = 4,
 };
 
 /* What its route does to a request, in the arena. */
@@ -211,6 +213,13 @@ policy_is_early(const struct policy_ctx *ctx)
     return ctx->req != NULL && ctx->req->early && req_is_early(ctx->req);
 }
 int req_keep_body(struct req *r, int64_t most, struct vcl_value *out); /* std.cache_req_body */
+
+/* The policy that its fetches obey, and its routes; NULL: there is none. */
+static inline struct policy_ref *
+req_fetch_policy(const struct req *r)
+{
+    return __builtin_expect(r->policy.hop, 0) ? r->policy.first : r->policy.ref;
+}
 
 /* --- its response (req_status.c, req_synth.c) --- */
 

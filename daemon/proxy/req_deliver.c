@@ -426,7 +426,7 @@ req_cut(struct req *r)
 
 /* It came for a body on its way, of which it got nothing: the window moved on, or the fetch ended
  * with its last reader, in this very moment.  What else is there? */
-static __attribute__((noinline, cold)) enum req_next
+__attribute__((noinline, cold)) enum req_next
 req_look_again(struct req *r)
 {
     tassert(!r->head_sent && r->nleased == r->nreturned);
@@ -466,7 +466,12 @@ req_deliver_nothing(struct req *r)
 static __attribute__((noinline)) enum req_next
 req_attend(struct req *r)
 {
-    bool asks = r->policy.ref != NULL && !policy_is_trivial(r->policy.ref->policy, VCL_SUB_DELIVER);
+    bool asks;
+
+    if (r->policy.hop)
+        return rep_begin(&r->rep, r->entry, r->attempt.leader) ? req_hop_deliver(r)
+                                                               : req_look_again(r);
+    asks = r->policy.ref != NULL && !policy_is_trivial(r->policy.ref->policy, VCL_SUB_DELIVER);
 
     if ((asks || req_rules(r) != NULL) && !rep_begin(&r->rep, r->entry, r->attempt.leader))
         return req_look_again(r);

@@ -24,6 +24,15 @@ enum req_next req_refuse_early(struct req *r); /* 425, from any state */
 /* LOOKUP, with only_stored, when there was no hit. */
 enum req_next req_not_stored(struct req *r);
 
+/* req_hop.c: a request of another node of the fleet.  ADMIT, DELIVER, and where it cannot be answered here. */
+enum req_next req_hop_admit(struct req *r);
+enum req_next req_hop_deliver(struct req *r);
+enum req_next req_hop_refuse(struct req *r);
+void req_hop_query(const struct req *r, struct cache_query *q);
+bool req_may_hop(const struct req *r); /* may its fetch ask another node? */
+/* The value of Cache-Status, in the arena; .len 0: none is sent; no memory. */
+struct slice req_cache_status(const struct req *r);
+
 /* req_loop.c.  Off the hit's path: where a backend is asked, or another request waited for. */
 enum req_next req_refuse_loop(struct req *r); /* 508, a line in the error log */
 /* The entry that others may wait for by now is not filled: they look again. */
@@ -158,7 +167,8 @@ int req_read_ranges(struct req *r);
 int req_read_asked(struct req *r);
 #define REQ_ASKS (HTTP_BIT(HTTP_F_RANGE) | HTTP_BIT(HTTP_F_EARLY_DATA))
 void req_leave_entry(struct req *r);
-enum req_next req_use_hit(struct req *r); /* HIT: it is to be delivered */
+enum req_next req_use_hit(struct req *r);    /* HIT: it is to be delivered */
+enum req_next req_look_again(struct req *r); /* req_deliver.c: what was found is gone */
 
 /* req_client.c: the client and its scheme, by the fields of a trusted proxy, if one sent it. */
 void req_find_client(struct proxy *p, struct exchange *x);

@@ -67,8 +67,8 @@ req_rest_start(struct req *r)
     spec.nranges = 1;
     spec.host = slice_of(r->proxy->key_text + r->host_at, r->host_len);
     spec.key_text = req_key_text(r);
-    spec.policy = policy_share(r->policy.ref);
-    if (r->policy.ref != NULL)
+    spec.policy = policy_share(req_fetch_policy(r));
+    if (spec.policy != NULL)
         spec.identity = req_identity(r);
     r->rep.rest = rest;
     fetch_start(r->proxy, r->x, &spec);

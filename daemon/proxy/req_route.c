@@ -42,7 +42,7 @@ route_host(struct slice authority)
 static const struct backend_snapshot *
 req_snapshot(const struct req *r)
 {
-    const struct policy_ref *use = r->policy.ref;
+    const struct policy_ref *use = req_fetch_policy(r);
 
     if (use == NULL)
         return registry_snapshot(r->proxy->registry);
@@ -117,9 +117,10 @@ req_backend(const struct req *r)
 
     /* A route without a backend leaves the choice to the policy; without a policy the loader gave
      * it one. */
-    if (route != NULL && (route->backend != CONF_NO_BACKEND || r->policy.ref == NULL))
+    if (route != NULL && (route->backend != CONF_NO_BACKEND || req_fetch_policy(r) == NULL))
         return snapshot_nth(u, route->backend);
-    return r->policy.ref != NULL ? r->backend : snapshot_nth(u, snapshot_conf(u)->default_backend);
+    return req_fetch_policy(r) != NULL ? r->backend
+                                       : snapshot_nth(u, snapshot_conf(u)->default_backend);
 }
 
 bool
@@ -523,6 +524,8 @@ req_do_admit(struct req *r)
     int err;
 
     tassert_slow(r->state == REQ_ADMIT);
+    if (r->policy.hop)
+        return req_hop_admit(r);
     tassert_slow(req_rules(r) != NULL);
     /* The order: a redirect to https comes before a password is asked for in the clear. */
     if (req_is_redirected(r))

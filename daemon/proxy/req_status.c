@@ -184,6 +184,21 @@ req_put_cache_status(const struct req *r, char *p)
     return FIELD_END(req_put_key(r, p));
 }
 
+struct slice
+req_cache_status(const struct req *r)
+{
+    const size_t front = sizeof("Cache-Status: ") - 1;
+    char *line, *end;
+
+    if (!r->proxy->params.http_cache_status)
+        return slice_of("", 0);
+    line = arena_alloc(&r->x->arena, STATUS_MAX + ENTRY_KEY_SHOWN_MAX);
+    if (line == NULL)
+        return slice_of("", 0);
+    end = req_put_cache_status(r, line);
+    return slice_of(line + front, (size_t)(end - line) - front - 2);
+}
+
 char *
 req_put_absent(const struct req *r, const struct negative_answer *a, char *p)
 {

@@ -1,0 +1,222 @@
+/* fetch_hop.c -- a fetch that asks another node of the fleet first: the one that owns the key.
+ *
+ * One hop: what a node asks for is never asked further.  The owner waits for the origin, or for the fetch of another
+ * node, so the fleet fetches once.  If it cannot be reached, the next on the ring is asked; if it is slow, or answers
+ * otherwise than with what it has stored or passes on, the origin is, at once. */
+#include "daemon/base/hash.h"
+#include "daemon/base/terr.h"
+#include "daemon/origin/backend_snapshot.h"
+#include "daemon/proxy/fetch_policy.h"
+#include "daemon/proxy/hop.h"
+
+struct fetch_hop {
+    struct director *origin; /* held: where it goes if it leaves; NULL: none */
+    struct backend *self;    /* of the ring, held by it */
+    bool live;               /* the owner is asked, or has answered */
+    bool loads;              /* this node is the owner, and so has the load */
+    struct slice cdn_loop;   /* as it came */
+    struct slice field;      /* Tarn-Peer */
+    struct hop_question question;
+    struct fresh_verdict verdict;
+};
+
+bool
+fetch_hops(const struct fetch *f)
+{
+    return f->hop != NULL && f->hop->live;
+}
+
+bool
+fetch_hop_is_self(const struct fetch *f, const struct backend *b)
+{
+    return fetch_hops(f) && b == f->hop->self;
+}
+
+void
+fetch_hop_say(const struct fetch *f, struct forward_request *how)
+{
+    how->cdn_loop = f->hop->cdn_loop; /* the owner will extend it */
+    how->peer = f->hop->field;
+}
+
+const struct fresh_verdict *
+fetch_hop_verdict(const struct fetch *f)
+{
+    tassert(fetch_hops(f));
+    return &f->hop->verdict;
+}
+
+/* f->request: the message to the owner, with the field that says what it is. */
+int
+fetch_hop_write(struct fetch *f)
+{
+    const struct peers *peers = f->proxy->peers;
+    struct fetch_hop *h = f->hop;
+
+    tassert(fetch_hops(f) && f->backend != NULL);
+    h->question.to = slice_str(director_name(backend_director(f->backend)));
+    h->field = hop_ask(&h->question, peers_now(peers), f->host, http_path(&f->req), &f->arena);
+    return h->field.ptr == NULL ? TERR_NOMEM : fetch_write_request(f, &f->request);
+}
+
+/* All values of CDN-Loop, which the owner will extend, or none. */
+static struct slice
+hop_cdn_loop(struct fetch *f)
+{
+    struct slice one = http_get_one(&f->req, HTTP_F_CDN_LOOP);
+
+    return one.ptr != NULL ? one : slice_of("", 0);
+}
+
+static struct director_ask
+hop_director_ask(const struct fetch *f)
+{
+    return (struct director_ask){
+        .hash = hash_plain(f->key_text.ptr, f->key_text.len),
+        .hash_said = true,
+        .now_s = (double)f->proxy->loop->clock.wall_ms / 1000,
+    };
+}
+
+/* What only a policy could know of it, or a body, stays here. */
+static bool
+hop_is_possible(const struct fetch *f, const struct fetch_spec *spec, const struct peers_set *set,
+    struct peers_place wants)
+{
+    return spec->hops && f->kind == FETCH_FOR_CACHE && !f->joining && f->upload.body == NULL &&
+           !f->upload.later && !f->connect && set->ring != NULL && set->nsecrets > 0 &&
+           wants.engine != 0 && f->key_text.len <= HOP_KEY_MAX &&
+           cache_is_trusted(f->proxy->cache) && f->req.authority_len > 0;
+}
+
+/* 0; TERR_NOMEM. */
+static int
+hop_go(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec,
+    struct peers_place wants, const struct peers_set *set, struct backend *owner)
+{
+    const struct peers_env *env = peers_env(f->proxy->peers);
+    struct fetch_hop *h = f->hop;
+
+    h->live = true;
+    h->cdn_loop = hop_cdn_loop(f);
+    h->question = (struct hop_question){.fleet = slice_str(env->fleet),
+        .from = slice_str(env->node),
+        .wants = wants,
+        .policy = f->vcl != NULL ? f->vcl->ref->policy->digest : 0,
+        .scheme = x->scheme,
+        .backend = slice_of("", 0),
+        .key = slice_of("", 0)};
+    if (spec->hinted && spec->backend != NULL)
+        h->question.backend = arena_copy(&f->arena, slice_str(director_name(spec->backend)));
+    if (f->key_text.ptr[0] == '"') /* a policy's (req_policy_key) */
+        h->question.key = f->key_text;
+    if (spec->backend != NULL)
+        h->origin = director_hold(spec->backend);
+    fetch_use(f, owner, set->ring);
+    counter_add(f->proxy->counters, COUNTER_fleet_peer_hops, 1);
+    return fetch_hop_write(f);
+}
+
+int
+fetch_hop_begin(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
+{
+    const struct peers *peers = f->proxy->peers;
+    const struct peers_set *set;
+    struct peers_place wants;
+    struct director_ask ask;
+    struct backend *owner;
+
+    if (peers == NULL)
+        return 0;
+    set = peers_now(peers);
+    /* Behind the entry, which is there: what is purged from now on is purged of it. */
+    wants = peers_wants(peers);
+    if (!hop_is_possible(f, spec, set, wants))
+        return 0;
+    ask = hop_director_ask(f);
+    owner = director_pick(set->ring, &ask);
+    if (owner == NULL)
+        return 0;
+    f->hop = arena_alloc(&f->arena, sizeof(*f->hop));
+    if (f->hop == NULL)
+        return TERR_NOMEM;
+    *f->hop = (struct fetch_hop){.self = set->self};
+    if (owner != set->self)
+        return hop_go(f, x, spec, wants, set, owner);
+    director_hold(backend_director(set->self));
+    backend_expect(set->self);
+    f->hop->loads = true;
+    return 0;
+}
+
+void
+fetch_hop_end(struct fetch *f)
+{
+    struct fetch_hop *h = f->hop;
+
+    if (h == NULL)
+        return;
+    if (h->loads) {
+        struct director *self = backend_director(h->self);
+
+        backend_unexpect(h->self);
+        director_drop(&self);
+    }
+    if (h->origin != NULL)
+        director_drop(&h->origin);
+    f->hop = NULL;
+}
+
+enum fetch_next
+fetch_hop_leave(struct fetch *f)
+{
+    struct fetch_hop *h = f->hop;
+    int err = 0;
+
+    tassert(h->live && f->body == NULL && f->pack == NULL);
+    h->live = false;
+    counter_add(f->proxy->counters, COUNTER_fleet_peer_left, 1);
+    if (f->conn != NULL)
+        origin_discard(&f->conn);
+    fetch_drop_kept(f);
+    fetch_new_attempt(f);
+    /* A policy chooses in START. */
+    if (f->vcl == NULL)
+        err = fetch_pick(f, h->origin);
+    if (err == 0 && f->vcl == NULL)
+        err = fetch_write_request(f, &f->request);
+    if (err != 0)
+        return fetch_fail(f, err);
+    return fetch_goto(f, FETCH_START);
+}
+
+/* HEAD: FETCH_WAIT, and *head is what the owner has; or the way to the origin. */
+enum fetch_next
+fetch_hop_head(struct fetch *f, const struct http_message **head)
+{
+    struct fetch_hop *h = f->hop;
+    struct message_edit *e;
+    struct validators have;
+
+    if (!hop_read_answer(&h->verdict, *head))
+        return fetch_hop_leave(f);
+    e = arena_alloc(&f->arena, sizeof(*e));
+    if (e == NULL || message_edit_init(e, *head, &f->arena, LIMIT_FIELDS) != 0)
+        return fetch_fail(f, TERR_NOMEM);
+    message_edit_unset(e, HOP_FIELD, HTTP_F_OTHER);
+    validators_of(&e->head, f->attempt.received_ms / 1000, &have);
+    h->verdict.validatable = have.etag.len > 0 || have.last_modified.len > 0;
+    *head = &e->head;
+    return FETCH_WAIT;
+}
+
+/* HEAD: what has come in front of it says that the owner is at it. */
+void
+fetch_hop_hear(struct fetch *f)
+{
+    struct origin_exchange *x = fetch_exchange(f);
+    const struct http_message *m;
+
+    while (x->ops->interim(x, &m) == 0)
+        fetch_deadline(f, f->proxy->params.first_byte_timeout);
+}
