@@ -53,7 +53,7 @@ class Slot:
     def start(self):
         port, fleet = (self.world.sentinel_port, ", sentinel: shop") if self.world.sentinel else (self.wire.port, "")
         self.node = Node(self.world.program, self.name, port, self.world.origin, policy=True, max_blind=self.max_blind,
-                         stderr=self.log, fleet=fleet)
+                         stderr=self.log, fleet=fleet, peers=self.world.args.peers)
         self.starts += 1
 
     def close(self):
@@ -610,6 +610,7 @@ def main():
     p.add_argument("--world", choices=("plain", "always", "everysec", "sentinel"), default="plain")
     p.add_argument("--evils", type=int, default=2, help="deeds at a time; with Sentinel one, as each may end a failover")
     p.add_argument("--evil", type=lambda s: s.split(","), default=[])
+    p.add_argument("--alone", dest="peers", action="store_false", help="nodes do not ask each other")
     p.add_argument("--quick-origin", dest="slow_origin", action="store_false")
     p.add_argument("--verbose", action="store_true")
     p.add_argument("--keep", action="store_true")

@@ -267,8 +267,11 @@ class Versions(http.server.ThreadingHTTPServer):
 
 class Node(Tarnd):
     def __init__(self, program, name, engine_port, origin, policy=False, max_blind="2s", more="", fleet="",
-                 engine=None, stderr=None):
+                 engine=None, stderr=None, peers=False):
         self.name = name
+        self.peer_port = free_port() if peers else None
+        listener = f"  - {{ address: '127.0.0.1:{self.peer_port}', peers: on }}\n" if peers else ""
+        fleet += ", peers: engine" if peers else ""
         port = origin.server_address[1]
         config = ""
         self.policy = None
@@ -283,7 +286,7 @@ class Node(Tarnd):
                    f"max_blind: {max_blind}{fleet} }}\n"
                    "admin: { address: 'unix:{dir}/admin.sock' }\nstorage: { main: { engine: malloc, size: 64MiB } }\n"
                    "workers: 1\n" + more)
-        super().__init__(program, config, stderr=stderr)
+        super().__init__(program, listener + config, stderr=stderr)
 
     def tidy(self):
         super().tidy()

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""fleet_peers.py TARND [TEST...] -- one fetch for the fleet: a node that lacks an object asks the one that owns its key.
+
+The origin counts what it is asked.  redis-server is the engine.
+"""
+import concurrent.futures
+import http.client
+import http.server
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True
+from fleet_world import FleetTest, Node, main, wait_for_proofs
+from tarnd import free_port, wait_until
+
+COUNT = 60
+
+
+class Peers(FleetTest):
+    def peers(self, names="abc", policy=False, **how):
+        """Nodes that know each other."""
+        nodes = [self.node(name, peers=True, policy=policy, **how) for name in names]
+        wait_for_proofs(nodes)
+        for n in nodes:
+            wait_until(lambda n=n: self.knows(n, len(nodes) - 1), f"node {n.name} knows the others", 30)
+        return nodes
+
+    @staticmethod
+    def knows(node, count):
+        return node.admin("/v1/counters")["fleet.peers"] == count
+
+    @staticmethod
+    def count(node, name):
+        return node.admin("/v1/counters")["fleet.peer_" + name]
+
+    def owner_and_other(self, nodes):
+        """A name, the node that owns it, and one that does not; the name is stored nowhere then."""
+        for i in range(200):
+            name = f"/owner/{i}"
+            before = [self.count(n, "hops") for n in nodes]
+            nodes[0].get(name)
+            if self.count(nodes[0], "hops") == before[0]:
+                nodes[0].purge(url="http://tarn.test" + name)
+                return name, nodes[0], nodes[1]
+        raise AssertionError("no name is the first node's")
+
+    # ---- one fetch ----
+
+    def test_each_object_is_fetched_once_with_and_without_a_policy(self):
+        for policy in (False, True):
+            with self.subTest(policy=policy):
+                nodes = self.peers("abcde" if policy else "fghij", policy=policy)
+                for i in range(COUNT):
+                    for n in nodes:
+                        self.assertEqual(n.get(f"/{policy}/{i}").version, 0)
+                self.assertEqual(sum(v for k, v in self.origin.asked.items() if k.startswith(f"/{policy}/")), COUNT)
+                self.assertGreater(min(self.count(n, "served") for n in nodes), 0)
+                self.assertEqual(sum(self.count(n, "left") for n in nodes), 0)
+
+    def test_requests_at_the_same_time_at_all_nodes_are_one_fetch(self):
+        nodes = self.peers("abcde")
+        self.origin.pause = lambda name: 1.5  # longer than peer_timeout: the owner says that it waits
+        with concurrent.futures.ThreadPoolExecutor(40) as pool:
+            versions = list(pool.map(lambda i: nodes[i % 5].get("/slow").version, range(40)))
+        self.assertEqual((set(versions), self.origin.asked["/slow"]), ({0}, 1))
+
+    def test_what_is_stored_goes_on_aging_and_shows_both_hops(self):
+        nodes = self.peers()
+        name, owner, other = self.owner_and_other(nodes)
+        owner.get(name)
+        time.sleep(2.1)
+        with other.connect() as s:
+            s.sendall(f"GET {name} HTTP/1.1\r\nHost: tarn.test\r\nConnection: close\r\n\r\n".encode())
+            text = b"".join(iter(lambda: s.recv(65536), b"")).decode()
+        status = [l for l in text.split("\r\n") if l.lower().startswith("cache-status:")]
+        self.assertEqual(len(status), 2, text)
+        self.assertIn("tarn; hit; ttl=59", status[0])  # the owner's, of 600
+        self.assertIn("fwd=uri-miss", status[1])
+        self.assertNotIn("tarn-peer", text.lower())
+        a = other.get(name)
+        self.assertIn("hit", a.fields["cache-status"])
+        self.assertGreaterEqual(int(a.fields["age"]), 2)
+
+    def test_a_stale_one_is_validated_at_the_owner(self):
+        nodes = self.peers()
+        name, owner, other = self.owner_and_other(nodes)
+        for n in (owner, other):
+            n.get(name)
+        asked = self.origin.asked[name]
+        self.assertEqual(nodes[2].purge(url="http://tarn.test" + name, soft=True)["proof"], "all")
+        for n in nodes:
+            wait_until(lambda n=n: "hit" in n.get(name).fields["cache-status"], "it is fresh again", 20)
+        self.assertLessEqual(self.origin.asked[name], asked + 1)
+
+    def test_uncacheable_ones_are_not_kept_at_the_owner(self):
+        nodes = self.peers(more="", policy=False)
+        secrets = []
+
+        class Private(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                secrets.append(self.headers.get("Cookie"))
+                body = str(self.headers.get("Cookie")).encode()
+                self.send_response(200)
+                self.send_header("Cache-Control", "private")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        self.origin.RequestHandlerClass = Private
+        for i in range(12):
+            for n in nodes:
+                a = n.ask(f"/private/{i}", f"Cookie: of={i}{n.name}")
+                self.assertEqual((a.status, a.body.decode()), (200, f"of={i}{n.name}"))
+
+    # ---- purges ----
+
+    def test_each_kind_of_purge_is_proven_whoever_has_it_from_whom(self):
+        nodes = self.peers("abcd", policy=True)
+        ways = [{"url": "http://tarn.test/v/x"}, {"tag": "/v/x"}, {"tags": ["all"]}, {"all": True}]
+        for way in ways:
+            self.store(nodes)
+            version = self.origin.change("/v/x")
+            self.assertEqual(nodes[1].purge(**way)["proof"], "all")
+            self.assertEqual([n.get("/v/x").version for n in nodes], [version] * 4, way)
+
+    def test_a_node_that_is_behind_is_not_believed(self):
+        nodes = self.peers(max_blind="6s")
+        name, owner, other = self.owner_and_other(nodes)
+        owner.get(name)
+        version = self.origin.change(name)
+        owner.pause()
+        self.assertEqual(other.purge(timeout_ms=100, url="http://tarn.test" + name)["proof"], "none")
+        found = []
+        t = threading.Thread(target=lambda: found.append(other.get(name).version))
+        t.start()
+        time.sleep(0.1)
+        owner.resume()
+        t.join(30)
+        self.assertEqual(found, [version])
+
+    # ---- nodes that fail ----
+
+    def test_a_node_that_is_killed_costs_its_keys_one_fetch_more(self):
+        nodes = self.peers("abcde")
+        for i in range(COUNT):
+            nodes[i % 5].get(f"/k/{i}")
+        nodes[4].tidy()
+        live = nodes[:4]
+        for i in range(COUNT):
+            for n in live:
+                n.get(f"/k/{i}")
+        asked = sum(v for k, v in self.origin.asked.items() if k.startswith("/k/"))
+        self.assertLessEqual(asked, COUNT + 0.35 * COUNT, "a fifth of the keys moved")
+
+    def test_a_node_that_sleeps_costs_a_timeout_and_no_error(self):
+        nodes = self.peers(max_blind="6s", fleet=", peer_timeout: 200ms")
+        nodes[2].pause()
+        began = time.monotonic()
+        for i in range(COUNT):
+            nodes[i % 2].get(f"/s/{i}")
+        self.assertLess(time.monotonic() - began, 15)
+        nodes[2].resume()
+
+    def test_without_the_engine_and_behind_max_blind_the_origin_is_asked(self):
+        nodes = self.peers(max_blind="1s")
+        self.engine.kill()
+        wait_until(lambda: all(not n.is_in_step() for n in nodes), "they are blind", 20)
+        for n in nodes:
+            self.assertEqual(n.get("/v/blind").version, 0)
+        self.engine.start()
+
+    # ---- who may ask ----
+
+    def peer_answers(self, node, *lines, path="/v/x"):
+        with socket.create_connection(("127.0.0.1", node.peer_port), timeout=10) as s:
+            s.sendall("\r\n".join([f"GET {path} HTTP/1.1", "Host: tarn.test", "Connection: close", *lines, "", ""]).encode())
+            return b"".join(iter(lambda: s.recv(65536), b"")).decode()
+
+    def test_nobody_else_is_answered_at_the_listener_for_peers(self):
+        a = self.peers()[0]
+        good = "1 shop b a 0123456789abcdef 1 0 0000000000000000 http - - " + "0" * 64
+        for line in ("", "Tarn-Peer: ", "Tarn-Peer: 1", f"Tarn-Peer: {good}", f"Tarn-Peer: {good}\r\nTarn-Peer: {good}",
+                     "Tarn-Peer: 2 shop", "Tarn-Peer: " + "x " * 500, f"Tarn-Peer: {good[:-64]}{'g' * 64}"):
+            answer = self.peer_answers(a, *([line] if line else []))
+            self.assertIn("HTTP/1.1 403", answer, line)
+        self.assertEqual(self.origin.asked["/v/x"], 0)
+        self.assertEqual(self.count(a, "denied"), 8)
+
+    def test_a_client_cannot_say_that_it_is_a_node(self):
+        a = self.peers()[0]
+        self.assertEqual(a.ask("/v/x", "Tarn-Peer: 1 shop b a 0 0 0 0 http - - 0").status, 200)
+
+    def test_another_policy_is_not_asked(self):
+        nodes = self.peers("ab", policy=True)
+        with open(nodes[1].policy, "a", encoding="utf-8") as f:
+            f.write("# another text\n")
+        nodes[1].process.send_signal(signal.SIGHUP)
+        wait_until(lambda: self.knows(nodes[0], 0) and self.knows(nodes[1], 0), "they are apart", 20)
+        for i in range(20):
+            for n in nodes:
+                n.get(f"/p/{i}")
+        self.assertEqual(sum(v for k, v in self.origin.asked.items() if k.startswith("/p/")), 40)
+
+    def test_an_engine_that_lost_the_secret_gets_it_again(self):
+        nodes = self.peers()
+        self.engine.ask("DEL", "tarn:{shop}:secret")
+        wait_until(lambda: self.engine.ask("EXISTS", "tarn:{shop}:secret") == 1, "there is one again", 20)
+        for i in range(20):
+            for n in nodes:
+                n.get(f"/l/{i}")
+        self.assertEqual(sum(v for k, v in self.origin.asked.items() if k.startswith("/l/")), 20)
+
+
+if __name__ == "__main__":
+    main(__file__, Peers, "TARND")
