@@ -437,6 +437,7 @@ server_start_workers(struct server *s)
     server_choose_loop_id(s);
     /* Before the first request; `why` names it too. */
     policies_set_loop_id(s->policies, slice_str(s->env.loop_id));
+    policies_set_peers(s->policies, s->env.peers);
     s->env.conf = s->conf;
     s->env.cache = s->cache;
     s->env.storage = s->storage;

@@ -106,6 +106,21 @@ fleet_show_head(const json_t *o)
         printf("%-12s none for %s: the engine is new\n", "proofs", left);
 }
 
+/* Where it answers other nodes, if this one may ask it. */
+static void
+fleet_show_peer(struct ctl_table *t, const json_t *node)
+{
+    const char *address = fleet_text(node, "address");
+    bool asked = json_is_true(json_object_get(node, "can_be_asked"));
+
+    if (address == NULL)
+        ctl_cell(t, "off");
+    else if (asked || json_is_true(json_object_get(node, "self")))
+        ctl_cell(t, "%s", address);
+    else
+        ctl_cell(t, "not asked");
+}
+
 static void
 fleet_show_node(struct ctl_table *t, const json_t *node, struct fleet_place to)
 {
@@ -123,12 +138,14 @@ fleet_show_node(struct ctl_table *t, const json_t *node, struct fleet_place to)
         ctl_cell(t, "%s ago", text);
     else
         ctl_cell(t, "-");
+    fleet_show_peer(t, node);
 }
 
 static void
 fleet_show(const json_t *o, struct fleet_place to)
 {
-    static const char *const headings[] = {"NODE", "STATE", "POSITION", "LAG", "MOVED", NULL};
+    static const char *const headings[] = {
+        "NODE", "STATE", "POSITION", "LAG", "MOVED", "PEER", NULL};
     const json_t *node;
     struct ctl_table t;
     size_t i;

@@ -132,6 +132,12 @@ policies_set_loop_id(struct policies *ps, struct slice loop_id)
 }
 
 void
+policies_set_peers(struct policies *ps, struct peers *peers)
+{
+    ps->peers = peers;
+}
+
+void
 policies_close(struct policies **pp)
 {
     struct policies *ps;

@@ -36,6 +36,8 @@ int policies_open(
     struct policies **out, struct registry *registry, struct cache *cache, struct storage *storage);
 /* Our name in CDN-Loop, borrowed for ever: policies_why() looks for it. */
 void policies_set_loop_id(struct policies *ps, struct slice loop_id);
+struct peers;
+void policies_set_peers(struct policies *ps, struct peers *peers); /* NULL: none; likewise */
 /* No worker runs any more, and the cache has been closed: responses of a policy's making hold it. */
 void policies_close(struct policies **pp);
 

@@ -36,6 +36,7 @@ struct policies {
     struct policy_source *recorded; /* borrowed: keeps what is read */
     struct policy_source *replayed; /* borrowed: what is read comes from here, not from files */
     struct slice loop_id;           /* for explanations: our name in CDN-Loop; borrowed for ever */
+    struct peers *peers;            /* likewise: the other nodes of the fleet, or NULL; borrowed */
     bool sent; /* the text comes from an operator, not from the configuration */
     unsigned nreloads;
     unsigned npolicies, nlabels;

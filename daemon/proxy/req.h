@@ -263,6 +263,7 @@ bool req_route_pipes(const struct req *r);
 /* The limit that concerns the request, whatever the client, from number *at on, which becomes
  * its number; NULL: no more. */
 const struct conf_limit *req_limit_from(const struct req *r, unsigned *at);
+bool req_may_hop(const struct req *r); /* may its fetch ask another node of the fleet? */
 /* Is our name in the CDN-Loop of a request, as it came?  Too often, or too often in Via? */
 bool req_was_here(const struct proxy *p, const struct http_message *came);
 bool req_loops(const struct proxy *p, const struct http_message *came);

@@ -29,7 +29,6 @@ enum req_next req_hop_admit(struct req *r);
 enum req_next req_hop_deliver(struct req *r);
 enum req_next req_hop_refuse(struct req *r);
 void req_hop_query(const struct req *r, struct cache_query *q);
-bool req_may_hop(const struct req *r); /* may its fetch ask another node? */
 /* The value of Cache-Status, in the arena; .len 0: none is sent; no memory. */
 struct slice req_cache_status(const struct req *r);
 

@@ -135,6 +135,7 @@ synthetic_join_world(struct synthetic_request *w, struct policies *ps)
     p->loop = &w->loop;
     p->cache = ps->cache;
     p->loop_id = ps->loop_id;
+    p->peers = ps->peers;
     p->registry = ps->registry;
     policy_prepare(p);
     /* From here on nothing of the policy has an effect: no ban, no purge, no turn of a director. */

@@ -4,6 +4,7 @@
 
 #include "daemon/http/freshness.h"
 #include "daemon/http/vary.h"
+#include "daemon/origin/peers.h"
 #include "daemon/why/why_priv.h"
 
 /* A sentence of the answer: people read them in order, programs the members beside.  Cut at 511
@@ -288,6 +289,25 @@ why_put_director(const struct director *d, char *to, size_t size)
             kind == DIRECTOR_RANDOM ? ", at random" : "");
 }
 
+/* In a fleet with peers: which node is asked before the backend is. */
+static void
+why_say_owner(struct why *y)
+{
+    const struct peers *peers = y->r->proxy->peers;
+    struct backend *b;
+
+    if (!req_may_hop(y->r) || peers_now(peers)->ring == NULL || req_make_key(y->r) != 0)
+        return;
+    b = why_choose(y, peers_now(peers)->ring);
+    if (b == peers_now(peers)->self)
+        why_say(y, "This node owns its key in the fleet: the others ask it.");
+    else if (b != NULL)
+        why_say(y,
+            "Node %s of the fleet, at %s, owns its key and is asked first; if it does not "
+            "answer, the backend is.",
+            director_name(backend_director(b)), backend_conf(b)->address.text);
+}
+
 /* Which route, if one decides. */
 static void
 why_say_route(struct why *y)
@@ -408,6 +428,7 @@ why_say_miss(struct why *y, const struct why_lookup *l)
             why_say(
                 y, "The fetch is conditional (ETag or Last-Modified): a 304 makes it fresh again.");
     }
+    why_say_owner(y);
     why_say_backend(y);
 }
 

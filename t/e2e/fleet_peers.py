@@ -85,6 +85,14 @@ class Peers(FleetTest):
         self.assertIn("hit", a.fields["cache-status"])
         self.assertGreaterEqual(int(a.fields["age"]), 2)
 
+    def test_why_names_the_owner(self):
+        nodes = self.peers()
+        name, owner, other = self.owner_and_other(nodes)
+        said = [" ".join(n.admin("/v1/why?url=http://tarn.test" + name)["text"]) for n in nodes]
+        self.assertIn("This node owns its key in the fleet", said[0])
+        for text in said[1:]:
+            self.assertIn(f"Node {owner.name} of the fleet, at 127.0.0.1:{owner.peer_port}, owns its key", text)
+
     def test_a_stale_one_is_validated_at_the_owner(self):
         nodes = self.peers()
         name, owner, other = self.owner_and_other(nodes)
