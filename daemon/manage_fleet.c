@@ -20,6 +20,24 @@ manage_fleet_append(void *ctx, const struct invalidation *inv)
     return fleet_append(ctx, inv);
 }
 
+static void
+manage_fleet_begin(void *ctx)
+{
+    fleet_append_begin(ctx);
+}
+
+static void
+manage_fleet_end(void *ctx)
+{
+    fleet_append_end(ctx);
+}
+
+static bool
+manage_fleet_is_settled(const void *ctx)
+{
+    return fleet_is_settled(ctx);
+}
+
 /* Of each address: the names that its certificate is for differ. */
 static int
 manage_fleet_secure(struct manage *m)
@@ -159,8 +177,13 @@ manage_fleet_open(struct manage *m)
         err = fleet_open(&m->fleet, &env);
     if (err != 0)
         return err;
-    m->log = (struct invalidation_log){
-        .append = manage_fleet_append, .ctx = m->fleet, .wants_text = true};
+    m->log = (struct invalidation_log){.append = manage_fleet_append,
+        .begin = manage_fleet_begin,
+        .end = manage_fleet_end,
+        .ctx = m->fleet,
+        .wants_text = true};
+    if (m->env.peers != NULL)
+        peers_set_settled(m->env.peers, manage_fleet_is_settled, m->fleet);
     cache_set_invalidation_log(m->env.cache, &m->log);
     return 0;
 }

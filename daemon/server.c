@@ -271,8 +271,10 @@ static int
 server_open_peers(struct server *s)
 {
     const struct conf_fleet *fleet = &s->conf->fleet;
-    const struct peers_env env = {
-        .fleet = fleet->name, .node = fleet->node, .timeout_ms = fleet->peer_timeout};
+    const struct peers_env env = {.fleet = fleet->name,
+        .node = fleet->node,
+        .timeout_ms = fleet->peer_timeout,
+        .between_ms = s->conf->params.between_bytes_timeout};
     int err;
 
     if (!fleet->said || strcmp(fleet->peers, "engine") != 0)

@@ -110,16 +110,21 @@ int
 invalidation_make(struct cache *c, const struct invalidation *inv, const struct clock *now,
     struct invalidation_result *out)
 {
-    int err = invalidation_apply(c, inv, now, out);
-    uint64_t ticket;
+    const struct invalidation_log *log = c->log;
+    uint64_t ticket = 0;
+    int err;
 
-    if (err != 0 || __builtin_expect(c->log == NULL, 1))
-        return err;
-    tassert(inv->kind != INVALIDATION_KEY || inv->text.ptr != NULL || !c->log->wants_text);
-    ticket = c->log->append(c->log->ctx, inv);
-    if (out != NULL)
+    if (__builtin_expect(log == NULL, 1))
+        return invalidation_apply(c, inv, now, out);
+    log->begin(log->ctx);
+    err = invalidation_apply(c, inv, now, out);
+    tassert(inv->kind != INVALIDATION_KEY || inv->text.ptr != NULL || !log->wants_text);
+    if (err == 0)
+        ticket = log->append(log->ctx, inv);
+    log->end(log->ctx);
+    if (err == 0 && out != NULL)
         out->ticket = ticket;
-    return 0;
+    return err;
 }
 
 int

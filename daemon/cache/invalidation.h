@@ -77,6 +77,9 @@ struct invalidation_log {
     /* By the thread that made the record, while that waits: it copies, and does not block.  A number that the log
      * knows it by; 0: it could not take it. */
     uint64_t (*append)(void *ctx, const struct invalidation *inv);
+    /* Around each that is made here: before it is applied, and when it has been appended, or was refused. */
+    void (*begin)(void *ctx);
+    void (*end)(void *ctx);
     void *ctx;
     bool wants_text; /* of keys: a hash is of one process alone, by its secret */
 };

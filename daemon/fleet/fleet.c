@@ -342,6 +342,8 @@ fleet_take_hello(struct fleet *f, const struct engine_reply *r)
     if (f->state != FLEET_ENTERING)
         return; /* one that keeps the log young: it is read like any other */
     f->position = id;
+    f->last_own =
+        (struct fleet_id){0, 0}; /* of a log before this one, perhaps; and all stored is stale */
     f->state = FLEET_IN;
     f->anchored = true;
     f->read_ms = f->reported_ms = f->entered_ms;
@@ -510,7 +512,7 @@ fleet_trim_engines(struct fleet *f)
 
 /* What an engine refuses is said with the command, as that is what its ACL lacks. */
 static bool
-fleet_is_refused(struct fleet *f, struct link *k, unsigned tag, const struct engine_reply *r)
+fleet_is_refused(struct link *k, unsigned tag, const struct engine_reply *r)
 {
     static const char *const names[] = {[TAG_TIME] = "TIME",
         [TAG_SEE] = "ZADD",
@@ -536,7 +538,6 @@ fleet_is_refused(struct fleet *f, struct link *k, unsigned tag, const struct eng
     struct slice text = engine_reply_text(r);
     char why[LINK_WHY_MAX];
 
-    (void)f;
     if (engine_reply_type(r) != ENGINE_ERROR)
         return false;
     snprintf(
@@ -611,7 +612,7 @@ fleet_take_all(struct fleet *f, struct link *k)
     unsigned tag;
 
     while ((r = link_take(k, &tag)) != NULL) {
-        if (!fleet_is_refused(f, k, tag, r))
+        if (!fleet_is_refused(k, tag, r))
             fleet_take(f, tag, r);
         engine_reply_free(&r);
     }

@@ -59,6 +59,13 @@ void fleet_close(struct fleet **fp);
  * it counts at this node alone, for want of room or by its characters, which is counted and in the error log. */
 uint64_t fleet_append(struct fleet *f, const struct invalidation *inv);
 
+/* Around an invalidation of this node: before it is applied, and behind fleet_append().  Any thread. */
+void fleet_append_begin(struct fleet *f);
+void fleet_append_end(struct fleet *f);
+/* Is every invalidation of this node in its place, as far as it could be appended: has the node read it back?  Then
+ * another node that is as far has applied it, too.  Any thread. */
+bool fleet_is_settled(const struct fleet *f);
+
 /* Can the log take an invalidation now?  If not, *why. */
 bool fleet_is_up(const struct fleet *f, const char **why);
 

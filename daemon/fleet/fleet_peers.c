@@ -83,6 +83,8 @@ fleet_show_place(struct fleet *f)
 {
     bool ahead = f->state == FLEET_IN && f->reads && fleet_id_compare(f->read_to, f->position) > 0;
 
+    if (f->state == FLEET_IN && fleet_id_compare(f->position, f->last_own) >= 0)
+        atomic_store(&f->own_behind, false);
     fleet_show(f, true, f->position);
     fleet_show(f, false, ahead ? f->read_to : f->position);
 }

@@ -154,8 +154,11 @@ struct fleet {
     _Atomic uint64_t tickets;
     _Atomic unsigned nqueued;
     _Atomic uint64_t entry_bytes;
-    struct list unlogged; /* of fleet_entry, in their order */
-    struct list recent;   /* in the log, for as long as another engine may lack them */
+    _Atomic unsigned making;  /* invalidations of this node that are being applied and appended */
+    _Atomic bool own_behind;  /* the last one that is in the log has not been read back */
+    struct fleet_id last_own; /* its place */
+    struct list unlogged;     /* of fleet_entry, in their order */
+    struct list recent;       /* in the log, for as long as another engine may lack them */
     unsigned nrecent;
     uint64_t trimmed_ms, hello_ms;
 

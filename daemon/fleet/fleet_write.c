@@ -145,6 +145,26 @@ fleet_append(struct fleet *f, const struct invalidation *inv)
     return ticket;
 }
 
+void
+fleet_append_begin(struct fleet *f)
+{
+    atomic_fetch_add(&f->making, 1);
+}
+
+void
+fleet_append_end(struct fleet *f)
+{
+    atomic_fetch_sub(&f->making, 1);
+}
+
+/* In the order in which one passes from the first to the last. */
+bool
+fleet_is_settled(const struct fleet *f)
+{
+    return atomic_load(&f->making) == 0 && atomic_load(&f->nqueued) == 0 &&
+           !atomic_load(&f->own_behind);
+}
+
 /* ---- sending ---- */
 
 /* The first ones, as many as may be under way; those that are stand in front. */
@@ -193,6 +213,10 @@ fleet_take_added(struct fleet *f, const struct engine_reply *r)
     list_add_tail(&f->recent, &e->link);
     if (f->nrecent++ == RECENT_MAX)
         recent_forget_oldest(f);
+    if (good && fleet_id_compare(e->id, f->last_own) > 0) {
+        f->last_own = e->id;
+        atomic_store(&f->own_behind, true); /* before it counts as logged */
+    }
     atomic_fetch_sub(&f->nqueued, 1);
     counter_add_shared(f->env.counters, COUNTER_fleet_sent, 1);
     fleet_note_logged(f, e);

@@ -7,6 +7,7 @@
 #include "daemon/http/date.h"
 #include "daemon/http/framing.h"
 #include "daemon/http/message_out.h"
+#include "daemon/http/tags.h"
 #include "daemon/http/token.h"
 
 enum {
@@ -277,13 +278,19 @@ forward_bereq(const struct http_message *req, struct slice host, struct slice cd
 /* Content-Length and Via are written anew behind the others; Age and Cache-Status are each answer's
  * own, unless it is passed on for one client (invariant 7). */
 static bool
-forward_takes_response_field(const struct http_field *f, const struct forward_response *how)
+forward_takes_response_field(
+    const struct http_message *resp, const struct http_field *f, const struct forward_response *how)
 {
     unsigned flags = http_field_flags((enum http_field_id)f->id);
 
     if (f->drop || (flags & HTTP_HOP) != 0)
         return false;
     if (f->id == HTTP_F_CONTENT_LENGTH || f->id == HTTP_F_VIA)
+        return false;
+    /* What nodes of a fleet say to each other no origin may say. */
+    if (f->id == HTTP_F_OTHER && !how->shows_hop &&
+        (slice_eq_nocase(http_name(resp, f), FORWARD_PEER) ||
+            slice_eq_nocase(http_name(resp, f), TAGS_OURS)))
         return false;
     return (flags & HTTP_OURS) == 0 || how->keep == FORWARD_PASSED ||
            (how->shows_hop && f->id == HTTP_F_CACHE_STATUS);
@@ -306,7 +313,7 @@ forward_response_fields(
     struct message_out *o, const struct http_message *resp, const struct forward_response *how)
 {
     for (unsigned i = 0; i < resp->nfields; i++) {
-        if (forward_takes_response_field(&resp->fields[i], how))
+        if (forward_takes_response_field(resp, &resp->fields[i], how))
             message_out_copy(o, resp, &resp->fields[i]);
     }
 }

@@ -13,8 +13,7 @@ enum {
     PEERS_EJECT_AFTER = 3, /* failures in a row, as of any backend */
     PEERS_EJECT_MS = 1000,
     PEERS_IDLE_MS = 30000,
-    PEERS_IDLE_MAX = 32, /* connections to each, of each worker */
-    PEERS_BETWEEN_MS = 10000,
+    PEERS_IDLE_MAX = 32,   /* connections to each, of each worker */
     PEERS_LOAD_LEAST = 32, /* requests under way to a member that are never too many */
 };
 
@@ -41,6 +40,8 @@ struct peers {
     _Atomic(struct peers_set *) set; /* RCU */
     struct place_cell wants, has;
     struct director *self; /* held */
+    bool (*settled)(const void *ctx);
+    const void *settled_ctx;
     struct peers_slot slots[PEERS_MAX];
     unsigned n;
 };
@@ -108,6 +109,20 @@ peers_place_lacks(struct peers_place has, struct peers_place wanted)
 {
     return has.engine == 0 || has.engine != wanted.engine || has.ms < wanted.ms ||
            (has.ms == wanted.ms && has.seq < wanted.seq);
+}
+
+void
+peers_set_settled(struct peers *p, bool (*settled)(const void *ctx), const void *ctx)
+{
+    OBJ_CHECK(p, PEERS_MAGIC);
+    p->settled = settled;
+    p->settled_ctx = ctx;
+}
+
+bool
+peers_settled(const struct peers *p)
+{
+    return p->settled != NULL && p->settled(p->settled_ctx);
 }
 
 /* ---- the set ---- */
@@ -202,7 +217,7 @@ peers_backend(struct director **out, struct peers *p, const struct peers_member 
         .host_header = "",
         .connect_timeout = p->env.timeout_ms,
         .first_byte_timeout = p->env.timeout_ms,
-        .between_bytes_timeout = PEERS_BETWEEN_MS,
+        .between_bytes_timeout = p->env.between_ms,
         .idle_timeout = PEERS_IDLE_MS,
         .max_idle = PEERS_IDLE_MAX,
         .queue_max = 0,

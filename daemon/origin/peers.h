@@ -55,7 +55,8 @@ struct peers;
 
 struct peers_env {
     const char *fleet, *node; /* borrowed */
-    int64_t timeout_ms;
+    int64_t timeout_ms;       /* to connect, and to say something */
+    int64_t between_ms;       /* between two pieces of a body */
 };
 
 /* Borrows env's texts until peers_close(), before which all that was asked has ended. */
@@ -65,6 +66,10 @@ void peers_close(struct peers **pp);
 /* Members other than this node; those of before that are meant stay the same backends.  0 or TERR_*: then it is as
  * before. */
 int peers_set_members(struct peers *p, const struct peers_member *members, unsigned n);
+/* Before there are workers: has every invalidation that was made here its place in the log, and been read back?  Until
+ * then another node may look as far as this one, and lack it. */
+void peers_set_settled(struct peers *p, bool (*settled)(const void *ctx), const void *ctx);
+bool peers_settled(const struct peers *p);
 int peers_set_secret(struct peers *p, const uint8_t secret[PEERS_SECRET]);
 void peers_set_wants(struct peers *p, struct peers_place place);
 void peers_set_has(struct peers *p, struct peers_place place);

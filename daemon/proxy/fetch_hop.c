@@ -3,6 +3,7 @@
  * One hop: what a node asks for is never asked further.  The owner waits for the origin, or for the fetch of another
  * node, so the fleet fetches once.  If it cannot be reached, the next on the ring is asked; if it is slow, or answers
  * otherwise than with what it has stored or passes on, the origin is, at once. */
+#include "daemon/base/address.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/terr.h"
 #include "daemon/origin/backend_snapshot.h"
@@ -17,7 +18,13 @@ struct fetch_hop {
     struct slice cdn_loop;   /* as it came */
     struct slice field;      /* Tarn-Peer */
     struct hop_question question;
+    bool conditional; /* as it was planned: the owner is asked for all of it */
     struct fresh_verdict verdict;
+};
+
+enum {
+    HOP_PATIENCE =
+        10, /* times peer_timeout, for an owner that has said that it waits for the origin */
 };
 
 bool
@@ -89,6 +96,18 @@ hop_is_possible(const struct fetch *f, const struct fetch_spec *spec, const stru
            cache_is_trusted(f->proxy->cache) && f->req.authority_len > 0;
 }
 
+/* For the policy of the owner, which sees the client's address. */
+static struct slice
+hop_client(struct fetch *f, const struct exchange *x)
+{
+    char text[ADDRESS_TEXT_MAX];
+
+    if (address_is_unix(x->conn->client_addr))
+        return slice_of("", 0);
+    address_text(x->conn->client_addr, text);
+    return arena_copy(&f->arena, slice_str(text));
+}
+
 /* 0; TERR_NOMEM. */
 static int
 hop_go(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec,
@@ -98,6 +117,10 @@ hop_go(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec,
     struct fetch_hop *h = f->hop;
 
     h->live = true;
+    /* A 304 of the owner's would be about what it has by now, and by a date it may take that for what this node has:
+     * only the origin, which made both, can tell. */
+    h->conditional = f->conditional;
+    f->conditional = false;
     h->cdn_loop = hop_cdn_loop(f);
     h->question = (struct hop_question){.fleet = slice_str(env->fleet),
         .from = slice_str(env->node),
@@ -106,6 +129,9 @@ hop_go(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec,
         .scheme = x->scheme,
         .backend = slice_of("", 0),
         .key = slice_of("", 0)};
+    h->question.client = hop_client(f, x);
+    if (spec->identity.ptr != NULL)
+        h->question.identity = arena_copy(&f->arena, spec->identity);
     if (spec->hinted && spec->backend != NULL)
         h->question.backend = arena_copy(&f->arena, slice_str(director_name(spec->backend)));
     if (f->key_text.ptr[0] == '"') /* a policy's (req_policy_key) */
@@ -131,6 +157,9 @@ fetch_hop_begin(struct fetch *f, const struct exchange *x, const struct fetch_sp
     set = peers_now(peers);
     /* Behind the entry, which is there: what is purged from now on is purged of it. */
     wants = peers_wants(peers);
+    if (!peers_settled(
+            peers)) /* behind `wants`: what is settled since is in it, or marks the entry */
+        return 0;
     if (!hop_is_possible(f, spec, set, wants))
         return 0;
     ask = hop_director_ask(f);
@@ -175,6 +204,7 @@ fetch_hop_leave(struct fetch *f)
 
     tassert(h->live && f->body == NULL && f->pack == NULL);
     h->live = false;
+    f->conditional = h->conditional;
     counter_add(f->proxy->counters, COUNTER_fleet_peer_left, 1);
     if (f->conn != NULL)
         origin_discard(&f->conn);
@@ -190,6 +220,15 @@ fetch_hop_leave(struct fetch *f)
     return fetch_goto(f, FETCH_START);
 }
 
+static enum fetch_next
+hop_fail(struct fetch *f, unsigned status)
+{
+    f->hop->live = false;
+    f->conditional = f->hop->conditional;
+    counter_add(f->proxy->counters, COUNTER_fleet_peer_left, 1);
+    return fetch_fail(f, status == 504 ? TERR_TIMEDOUT : TERR_CLOSED);
+}
+
 /* HEAD: FETCH_WAIT, and *head is what the owner has; or the way to the origin. */
 enum fetch_next
 fetch_hop_head(struct fetch *f, const struct http_message **head)
@@ -198,8 +237,12 @@ fetch_hop_head(struct fetch *f, const struct http_message **head)
     struct message_edit *e;
     struct validators have;
 
-    if (!hop_read_answer(&h->verdict, *head))
+    if (!hop_read_answer(&h->verdict, *head)) {
+        /* Its origin has failed it, and is ours. */
+        if ((*head)->status == 502 || (*head)->status == 504)
+            return hop_fail(f, (*head)->status);
         return fetch_hop_leave(f);
+    }
     e = arena_alloc(&f->arena, sizeof(*e));
     if (e == NULL || message_edit_init(e, *head, &f->arena, LIMIT_FIELDS) != 0)
         return fetch_fail(f, TERR_NOMEM);
@@ -218,5 +261,5 @@ fetch_hop_hear(struct fetch *f)
     const struct http_message *m;
 
     while (x->ops->interim(x, &m) == 0)
-        fetch_deadline(f, f->proxy->params.first_byte_timeout);
+        fetch_deadline(f, HOP_PATIENCE * f->conf->first_byte_timeout);
 }

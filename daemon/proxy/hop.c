@@ -10,10 +10,12 @@
 #include "daemon/tls/digest.h"
 
 enum {
-    ASK_WORDS = 12,
+    ASK_WORDS = 14,
     ANSWER_WORDS = 11,
     CODE_HEX = 2 * PEERS_CODE,
 };
+
+#define HOP_MS_MAX (INT64_C(100) * 365 * 24 * 60 * 60 * 1000)
 
 static void
 hop_hex(char *out, const void *bytes, size_t len)
@@ -90,7 +92,8 @@ hop_ms(struct slice word, int64_t *out)
     bool below = word.len > 0 && word.ptr[0] == '-';
     uint64_t n;
 
-    if (!hop_number(slice_of(word.ptr + below, word.len - below), 10, &n) || n > INT64_MAX)
+    /* A hundred years are no time, and two of them can be added. */
+    if (!hop_number(slice_of(word.ptr + below, word.len - below), 10, &n) || n > HOP_MS_MAX)
         return false;
     *out = below ? -(int64_t)n : (int64_t)n;
     return true;
@@ -119,12 +122,25 @@ hop_code(const uint8_t secret[PEERS_SECRET], struct slice front, struct slice me
         slice_of((const char *)secret, PEERS_SECRET), slice_of(text, (size_t)n), out);
 }
 
+/* Or a dash; how many bytes. */
+static int
+hop_put_hex(char *out, struct slice bytes)
+{
+    if (bytes.len == 0) {
+        *out = '-';
+        return 1;
+    }
+    hop_hex(out, bytes.ptr, bytes.len);
+    return (int)(2 * bytes.len);
+}
+
 struct slice
 hop_ask(const struct hop_question *q, const struct peers_set *set, struct slice host,
     struct slice path, struct arena *a)
 {
-    size_t room = 512 + q->fleet.len + q->from.len + q->to.len + q->backend.len + 2 * q->key.len;
-    struct slice backend = hop_or_dash(q->backend);
+    size_t room = 512 + q->fleet.len + q->from.len + q->to.len + q->backend.len +
+                  2 * (q->key.len + q->identity.len);
+    struct slice client = hop_or_dash(q->client), backend = hop_or_dash(q->backend);
     char *text = arena_alloc(a, room);
     uint8_t code[PEERS_CODE];
     int n;
@@ -136,13 +152,11 @@ hop_ask(const struct hop_question *q, const struct peers_set *set, struct slice 
         "1 %.*s %.*s %.*s %016" PRIx64 " %" PRIu64 " %" PRIu64 " %016" PRIx64 " %s %.*s ",
         (int)q->fleet.len, q->fleet.ptr, (int)q->from.len, q->from.ptr, (int)q->to.len, q->to.ptr,
         q->wants.engine, q->wants.ms, q->wants.seq, q->policy, http_scheme_name(q->scheme),
-        (int)backend.len, backend.ptr);
-    tassert(n > 0 && (size_t)n + 2 * q->key.len + CODE_HEX + 2 < room);
-    if (q->key.len > 0)
-        hop_hex(text + n, q->key.ptr, q->key.len);
-    else
-        text[n++] = '-';
-    n += (int)(2 * q->key.len);
+        (int)client.len, client.ptr);
+    n += hop_put_hex(text + n, q->identity);
+    n += snprintf(text + n, room - (size_t)n, " %.*s ", (int)backend.len, backend.ptr);
+    n += hop_put_hex(text + n, q->key);
+    tassert(n > 0 && (size_t)n + CODE_HEX + 2 < room);
     if (!hop_code(set->secrets[0], slice_of(text, (size_t)n), SLICE_LIT("GET"), host, path, code))
         return slice_of(NULL, 0);
     text[n++] = ' ';
@@ -211,8 +225,10 @@ hop_read(struct hop_question *out, const struct peers_set *set, const struct htt
     *out = (struct hop_question){.fleet = words[1],
         .from = words[2],
         .to = words[3],
-        .backend = hop_not_dash(words[9]),
-        .key = hop_not_dash(words[10])};
+        .client = hop_not_dash(words[9]),
+        .identity = hop_not_dash(words[10]),
+        .backend = hop_not_dash(words[11]),
+        .key = hop_not_dash(words[12])};
     return hop_number(words[4], 16, &out->wants.engine) &&
                    hop_number(words[5], 10, &out->wants.ms) &&
                    hop_number(words[6], 10, &out->wants.seq) &&
@@ -222,7 +238,7 @@ hop_read(struct hop_question *out, const struct peers_set *set, const struct htt
 }
 
 struct slice
-hop_key(struct slice hex, struct arena *a)
+hop_unhexed(struct slice hex, struct arena *a)
 {
     uint8_t *key = hex.len <= 2 * HOP_KEY_MAX ? arena_alloc(a, hex.len / 2 + 1) : NULL;
 

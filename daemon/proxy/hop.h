@@ -1,6 +1,6 @@
 /* hop.h -- the field by which one node of a fleet asks another, and is answered.
  *
- *   Tarn-Peer: 1 FLEET FROM TO ENGINE MS SEQ POLICY SCHEME BACKEND KEY CODE
+ *   Tarn-Peer: 1 FLEET FROM TO ENGINE MS SEQ POLICY SCHEME CLIENT IDENTITY BACKEND KEY CODE
  *   Tarn-Peer: 1 NODE TTL AGE GRACE ERROR KEEP IF-ERROR FLAGS REFUSAL ORIGIN
  *
  * in a question and in its answer; where the owner of the key does not answer it, its response has no such field.  What the question asks for is decided
@@ -31,8 +31,10 @@ struct hop_question {
     struct peers_place wants;
     uint64_t policy; /* of its texts; 0: there is none */
     enum http_scheme scheme;
+    struct slice client;  /* its address */
     struct slice backend; /* that the policy named */
-    struct slice key;     /* that it made; in a question that was read hexadecimal */
+    /* client.identity, and the key that a policy made: in a question that was read hexadecimal. */
+    struct slice identity, key;
 };
 
 /* In the arena; .ptr NULL: no memory.  Of a GET. */
@@ -47,8 +49,8 @@ enum hop_refusal {
 /* *out borrows from the message. */
 enum hop_refusal hop_read(
     struct hop_question *out, const struct peers_set *set, const struct http_message *m);
-/* A key as it was before it was hexadecimal; .ptr NULL: it is none, or no memory. */
-struct slice hop_key(struct slice hex, struct arena *a);
+/* As it was before it was hexadecimal; .ptr NULL: it is none, or no memory. */
+struct slice hop_unhexed(struct slice hex, struct arena *a);
 
 enum {
     HOP_ANSWER_MAX = 320

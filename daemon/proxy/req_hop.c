@@ -4,6 +4,7 @@
  * the fetch if there is one.  What it gets is the response as it is stored, with the times that it has left.  Where that
  * is not possible it gets an error without the field Tarn-Peer, and asks the origin itself. */
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/base/address.h"
 #include "daemon/base/hash.h"
@@ -72,6 +73,7 @@ hop_edit(struct req *r)
     if (err != 0)
         return err;
     message_edit_unset(e, HOP_FIELD, HTTP_F_OTHER);
+    message_edit_unset(e, SLICE_LIT("Surrogate-Capability"), HTTP_F_SURROGATE_CAPABILITY);
     if (e->head.authority_len > 0) /* RFC 9112 3.2.2: the target's authority is what counts */
         err = message_edit_set(e, SLICE_LIT("Host"), HTTP_F_HOST, http_host(&r->x->head));
     for (unsigned i = 0; i < e->head.nfields; i++)
@@ -79,6 +81,32 @@ hop_edit(struct req *r)
     r->policy.req = e;
     r->head = &e->head;
     return err;
+}
+
+/* In the exchange's arena, in place of the connection's: a policy sees the client. */
+struct hop_facts {
+    struct conn_facts facts;
+    struct conn_listener listener;
+};
+
+static int
+hop_take_client(struct req *r, struct slice client)
+{
+    struct hop_facts *h = arena_alloc(&r->x->arena, sizeof(*h));
+    char text[ADDRESS_TEXT_MAX];
+
+    if (h == NULL)
+        return TERR_NOMEM;
+    h->facts = *r->x->conn;
+    h->listener = *r->x->conn->listener;
+    h->facts.listener = &h->listener;
+    h->facts.client_port = 0;                                      /* unknown */
+    memset(h->facts.client_addr, 0, sizeof(h->facts.client_addr)); /* a Unix socket's */
+    snprintf(text, sizeof(text), "%.*s", (int)client.len, client.ptr);
+    if (client.len > 0 && !address_read(text, strlen(text), h->facts.client_addr))
+        return TERR_SYNTAX;
+    r->x->conn = &h->facts;
+    return 0;
 }
 
 /* What the other node's policy named: one of this node's, which has the same texts. */
@@ -109,8 +137,14 @@ hop_key_of(struct req *r, const struct hop_question *q)
 
     r->x->scheme = q->scheme;
     if (q->key.len > 0) {
-        r->policy.key = hop_key(q->key, &r->x->arena);
-        if (r->policy.key.ptr == NULL)
+        r->policy.key = hop_unhexed(q->key, &r->x->arena);
+        if (r->policy.key.ptr == NULL ||
+            r->policy.key.ptr[0] != '"') /* as req_policy_key() has it */
+            return TERR_SYNTAX;
+    }
+    if (q->identity.len > 0) {
+        r->policy.identity = hop_unhexed(q->identity, &r->x->arena);
+        if (r->policy.identity.ptr == NULL)
             return TERR_SYNTAX;
     }
     err = req_make_key(r);
@@ -164,6 +198,8 @@ hop_look_up(struct req *r, const struct hop_question *q)
 
     if (err == 0)
         err = hop_key_of(r, q);
+    if (err == 0)
+        err = hop_take_client(r, q->client);
     if (err == 0)
         err = req_take_rules(r, true);
     if (err == 0 && http_has(r->head, HTTP_F_RANGE))

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 
@@ -129,6 +130,91 @@ class Peers(FleetTest):
                 a = n.ask(f"/private/{i}", f"Cookie: of={i}{n.name}")
                 self.assertEqual((a.status, a.body.decode()), (200, f"of={i}{n.name}"))
 
+    # ---- what a copy must not be ----
+
+    def answers(self, handle):
+        """The origin answers with handle(request handler): (status, fields, body)."""
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                status, fields, body = handle(self)
+                self.send_response(status)
+                for name, value in fields:
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        self.origin.RequestHandlerClass = Handler
+
+    def test_a_date_that_did_not_change_makes_nothing_fresh_that_was_purged(self):
+        nodes = self.peers()
+        version = [0]
+        self.answers(lambda h: (200, [("Cache-Control", "max-age=600"),
+                                      ("Last-Modified", "Sat, 01 Nov 2025 00:00:00 GMT")], b"%d" % version[0]))
+        for i in range(8):
+            for n in nodes:
+                n.get(f"/date/{i}")
+        version[0] = 1
+        self.assertEqual(nodes[0].purge(all=True, soft=True)["proof"], "all")
+        for i in range(8):
+            for n in nodes:
+                n.get(f"/date/{i}")
+        time.sleep(0.3)
+        for i in range(8):
+            self.assertEqual([n.get(f"/date/{i}").version for n in nodes], [1] * 3, i)
+
+    def test_what_each_use_validates_is_each_clients_own(self):
+        nodes = self.peers()
+        self.answers(lambda h: (200, [("Cache-Control", "no-cache"), ("Last-Modified", "Sat, 01 Nov 2025 00:00:00 GMT")],
+                                str(h.headers["Cookie"]).encode()))
+        for i in range(8):
+            for user in range(6):
+                self.assertEqual(nodes[user % 3].ask(f"/own/{i}", f"Cookie: {user}").body.decode(), str(user))
+
+    def test_an_invalidation_holds_at_once_where_it_is_made(self):
+        nodes = self.peers(policy=True, max_blind="6s")
+        for engine in (True, False):
+            for i in range(20):
+                name, node = f"/here/{engine}/{i}", nodes[i % 3]
+                for n in nodes:
+                    n.get(name)
+                if not engine and i == 0:
+                    self.engine.kill()
+                version = self.origin.change(name) if i % 2 else int(node.ask(name, "Content-Length: 0", method="POST").fields["version"])
+                if i % 2:
+                    self.assertEqual(node.ask(name, method="PURGE").status, 200)
+                self.assertEqual(node.get(name).version, version, name)
+        self.engine.start()
+
+    def test_the_owners_policy_sees_the_client(self):
+        f = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "p.vcl")
+        with open(f, "w", encoding="utf-8") as out:
+            out.write(f"""vcl 4.1; backend default {{ .host = "127.0.0.1"; .port = "{self.origin.server_address[1]}"; }}
+                sub vcl_recv {{ set client.identity = "joe"; }}
+                sub vcl_backend_fetch {{ set bereq.http.X-Client = client.ip + " " + client.identity; }}""")
+        seen = []
+        nodes = self.peers(more=f"vcl: {f}\n", policy=None)
+        self.answers(lambda h: (seen.append(h.headers["X-Client"]), (200, [("Cache-Control", "max-age=60")], b"0"))[1])
+        for i in range(12):
+            with socket.create_connection(("127.0.0.1", nodes[0].port), 10, ("127.0.0.7", 0)) as s:
+                s.sendall(f"GET /c/{i} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n".encode())
+                self.assertIn(b" 200 ", b"".join(iter(lambda: s.recv(65536), b"")))
+        self.assertEqual(set(seen), {"127.0.0.7 joe"})
+        self.assertGreater(self.count(nodes[0], "hops"), 0)
+
+    def test_an_origin_cannot_say_what_nodes_say(self):
+        nodes = self.peers()
+        self.answers(lambda h: (200, [("Cache-Control", "max-age=60"), ("Tarn-Tags", "theirs"), ("Tarn-Peer", "1 x")], b"0"))
+        for n in nodes:
+            a = n.ask("/says")
+            self.assertNotIn("tarn-peer", a.fields)
+            self.assertNotIn("tarn-tags", a.fields)
+
     # ---- purges ----
 
     def test_each_kind_of_purge_is_proven_whoever_has_it_from_whom(self):
@@ -169,6 +255,29 @@ class Peers(FleetTest):
         asked = sum(v for k, v in self.origin.asked.items() if k.startswith("/k/"))
         self.assertLessEqual(asked, COUNT + 0.35 * COUNT, "a fifth of the keys moved")
 
+    def test_an_owner_that_sleeps_while_it_fetches_is_left(self):
+        nodes = self.peers(max_blind="6s", fleet=", peer_timeout: 100ms")
+        name, owner, other = self.owner_and_other(nodes)
+        self.origin.pause = lambda name: 0.8
+        began, found = time.monotonic(), []
+        t = threading.Thread(target=lambda: found.append(other.get(name).version))
+        t.start()
+        time.sleep(0.4)
+        owner.pause()
+        t.join(30)
+        owner.resume()
+        self.assertEqual(found, [0])
+        self.assertLess(time.monotonic() - began, 8)
+
+    def test_an_origin_that_does_not_answer_is_asked_once(self):
+        nodes = self.peers(more="parameters: { first_byte_timeout: 1s }\n")
+        self.origin.pause = lambda name: 3
+        for i in range(6):
+            began = time.monotonic()
+            self.assertEqual(nodes[i % 3].ask(f"/dead/{i}").status, 504)
+            self.assertLess(time.monotonic() - began, 1.9)
+        self.assertEqual(sum(v for k, v in self.origin.asked.items() if k.startswith("/dead/")), 6)
+
     def test_a_node_that_sleeps_costs_a_timeout_and_no_error(self):
         nodes = self.peers(max_blind="6s", fleet=", peer_timeout: 200ms")
         nodes[2].pause()
@@ -195,7 +304,7 @@ class Peers(FleetTest):
 
     def test_nobody_else_is_answered_at_the_listener_for_peers(self):
         a = self.peers()[0]
-        good = "1 shop b a 0123456789abcdef 1 0 0000000000000000 http - - " + "0" * 64
+        good = "1 shop b a 0123456789abcdef 1 0 0000000000000000 http - - - - " + "0" * 64
         for line in ("", "Tarn-Peer: ", "Tarn-Peer: 1", f"Tarn-Peer: {good}", f"Tarn-Peer: {good}\r\nTarn-Peer: {good}",
                      "Tarn-Peer: 2 shop", "Tarn-Peer: " + "x " * 500, f"Tarn-Peer: {good[:-64]}{'g' * 64}"):
             answer = self.peer_answers(a, *([line] if line else []))

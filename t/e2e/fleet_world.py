@@ -280,7 +280,7 @@ class Node(Tarnd):
             os.write(f, POLICY.format(port=port).encode())
             os.close(f)
             config += f"vcl: {self.policy}\n"
-        else:
+        elif policy is not None:  # else it is in `more`
             config += f"backends: {{ default: {{ address: '127.0.0.1:{port}' }} }}\n"
         config += (f"fleet: {{ name: shop, node: {name}, engine: {engine or f'redis://127.0.0.1:{engine_port}'!r}, "
                    f"max_blind: {max_blind}{fleet} }}\n"

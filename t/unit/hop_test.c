@@ -23,6 +23,8 @@ static const struct hop_question asked = {.fleet = {"shop", 4},
     .wants = {0xfedcba9876543210, 1795878041345, 3},
     .policy = 0x0123456789abcdef,
     .scheme = HTTP_SCHEME_HTTPS,
+    .client = {"2001:db8::1", 11},
+    .identity = {"joe", 3},
     .backend = {"images", 6},
     .key = {"\"x\0y", 4}};
 
@@ -58,16 +60,17 @@ TEST(hop, a_question_is_read_as_it_was_asked)
     CHECK_EQ(HOP_GOOD, hop_read(&q, &set, &m));
     CHECK(
         slice_eq(q.fleet, asked.fleet) && slice_eq(q.from, asked.from) && slice_eq(q.to, asked.to));
-    CHECK(slice_eq(q.backend, asked.backend));
+    CHECK(slice_eq(q.backend, asked.backend) && slice_eq(q.client, asked.client));
+    CHECK(slice_eq(hop_unhexed(q.identity, &a), asked.identity));
     CHECK_EQ(asked.wants.engine, q.wants.engine);
     CHECK_EQ(asked.wants.ms, q.wants.ms);
     CHECK_EQ(asked.wants.seq, q.wants.seq);
     CHECK_EQ(asked.policy, q.policy);
     CHECK_EQ(HTTP_SCHEME_HTTPS, q.scheme);
-    key = hop_key(q.key, &a);
+    key = hop_unhexed(q.key, &a);
     CHECK(slice_eq(key, asked.key));
-    CHECK(hop_key(SLICE_LIT("0g"), &a).ptr == NULL);
-    CHECK(hop_key(SLICE_LIT("123"), &a).ptr == NULL);
+    CHECK(hop_unhexed(SLICE_LIT("0g"), &a).ptr == NULL);
+    CHECK(hop_unhexed(SLICE_LIT("123"), &a).ptr == NULL);
     arena_fini(&a);
     arena_pool_fini(&pool);
 }
@@ -143,7 +146,8 @@ TEST(hop, an_answer_has_the_times_that_are_left)
     static const char *const bad[] = {"", "1", "1 b 1 2 3 4 5 6 s stored",
         "1 b 1 -2 3 4 5 6 s stored max-age", "1 b 1 2 4 3 5 6 s stored max-age",
         "1 b 1 2 3 4 3 6 s stored max-age", "1 b x 2 3 4 5 6 s stored max-age",
-        "2 b 1 2 3 4 5 6 s stored max-age", "1 b 1 2 3 4 5 6 s stored max-age more"};
+        "1 b 9223372036854775807 2 3 4 5 6 s stored max-age", "2 b 1 2 3 4 5 6 s stored max-age",
+        "1 b 1 2 3 4 5 6 s stored max-age more"};
     struct arena_pool pool;
     struct arena a;
     struct fresh_verdict v;

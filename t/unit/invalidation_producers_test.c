@@ -45,7 +45,14 @@ told_append(void *ctx, const struct invalidation *inv)
     return told.n;
 }
 
-static const struct invalidation_log told_log = {.append = told_append, .wants_text = true};
+static void
+told_nothing(void *ctx)
+{
+    (void)ctx;
+}
+
+static const struct invalidation_log told_log = {
+    .append = told_append, .begin = told_nothing, .end = told_nothing, .wants_text = true};
 
 static void
 expect_key(unsigned i, const char *text, bool soft, bool changed)

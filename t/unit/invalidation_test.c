@@ -39,7 +39,7 @@ look(struct cache_fixture *f, const char *key)
 /* ---- A log that remembers ---- */
 
 static struct {
-    unsigned n;
+    unsigned n, open;
     struct invalidation last;
     char text[200], tag[40], field[80];
 } told;
@@ -48,6 +48,7 @@ static uint64_t
 told_append(void *ctx, const struct invalidation *inv)
 {
     CHECK(ctx == &told);
+    CHECK_EQ(1, told.open);
     told.n++;
     told.last = *inv;
     snprintf(told.text, sizeof(told.text), "%.*s", (int)inv->text.len, inv->text.ptr);
@@ -59,8 +60,26 @@ told_append(void *ctx, const struct invalidation *inv)
     return told.n;
 }
 
-static const struct invalidation_log log_of_texts = {told_append, &told, true};
-static const struct invalidation_log log_of_hashes = {told_append, &told, false};
+static void
+told_begin(void *ctx)
+{
+    CHECK(ctx == &told);
+    CHECK_EQ(0, told.open);
+    told.open++;
+}
+
+static void
+told_end(void *ctx)
+{
+    CHECK(ctx == &told);
+    CHECK_EQ(1, told.open);
+    told.open--;
+}
+
+static const struct invalidation_log log_of_texts = {
+    .append = told_append, .begin = told_begin, .end = told_end, .ctx = &told, .wants_text = true};
+static const struct invalidation_log log_of_hashes = {
+    .append = told_append, .begin = told_begin, .end = told_end, .ctx = &told};
 
 static void
 open_told(struct cache_fixture *f, const struct invalidation_log *log)
