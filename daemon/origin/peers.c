@@ -13,8 +13,8 @@ enum {
     PEERS_EJECT_AFTER = 3, /* failures in a row, as of any backend */
     PEERS_EJECT_MS = 1000,
     PEERS_IDLE_MS = 30000,
-    PEERS_IDLE_MAX = 32,   /* connections to each, of each worker */
-    PEERS_LOAD_LEAST = 32, /* requests under way to a member that are never too many */
+    PEERS_IDLE_MAX = 32,    /* connections to each, of each worker */
+    PEERS_LOAD_LEAST = 256, /* requests under way to a member that are never too many */
 };
 
 /* Above its share of the load by so much its keys go to the next. */

@@ -69,6 +69,13 @@ class Peers(FleetTest):
             versions = list(pool.map(lambda i: nodes[i % 5].get("/slow").version, range(40)))
         self.assertEqual((set(versions), self.origin.asked["/slow"]), ({0}, 1))
 
+    def test_many_at_once_are_fetched_once_each(self):
+        nodes = self.peers()
+        self.origin.pause = lambda name: 0.3
+        with concurrent.futures.ThreadPoolExecutor(150) as pool:
+            list(pool.map(lambda i: nodes[i % 3].get(f"/burst/{i // 2}"), range(300)))
+        self.assertEqual(sum(v for k, v in self.origin.asked.items() if k.startswith("/burst/")), 150)
+
     def test_what_is_stored_goes_on_aging_and_shows_both_hops(self):
         nodes = self.peers()
         name, owner, other = self.owner_and_other(nodes)
