@@ -238,8 +238,9 @@ fetch_hop_head(struct fetch *f, const struct http_message **head)
     struct validators have;
 
     if (!hop_read_answer(&h->verdict, *head)) {
-        /* Its origin has failed it, and is ours. */
-        if ((*head)->status == 502 || (*head)->status == 504)
+        /* Its origin has failed it, and is ours.  (With a policy the owner's vcl_backend_error has made an answer; ours has
+         * no bereq yet.) */
+        if (f->vcl == NULL && ((*head)->status == 502 || (*head)->status == 504))
             return hop_fail(f, (*head)->status);
         return fetch_hop_leave(f);
     }

@@ -285,6 +285,22 @@ class Peers(FleetTest):
             self.assertLess(time.monotonic() - began, 1.9)
         self.assertEqual(sum(v for k, v in self.origin.asked.items() if k.startswith("/dead/")), 6)
 
+    def test_a_policy_makes_its_error_of_a_dead_origin_at_any_node(self):
+        f = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "p.vcl")
+        dead = free_port()
+        for more in ("return(deliver);", "return(abandon);", "return(retry);"):
+            with open(f, "w", encoding="utf-8") as out:
+                out.write(f"""vcl 4.1; backend default {{ .host = "127.0.0.1"; .port = "{dead}"; }}
+                    sub vcl_backend_error {{ set beresp.http.X-Url = bereq.url + bereq.http.Host; {more} }}""")
+            nodes = self.peers("abc", more=f"vcl: {f}\n", policy=None)
+            for i in range(6):
+                a = nodes[i % 3].ask(f"/e/{i}")
+                self.assertEqual(a.status, 503)
+                if "deliver" in more:
+                    self.assertEqual(a.fields["x-url"], f"/e/{i}tarn.test")
+            for n in nodes:
+                n.close()
+
     def test_a_node_that_sleeps_costs_a_timeout_and_no_error(self):
         nodes = self.peers(max_blind="6s", fleet=", peer_timeout: 200ms")
         nodes[2].pause()
