@@ -866,6 +866,10 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
     if (cx->nomem || cx->errors != NULL)
         return;
     tassert(!root->cut); /* what was cut has an error */
+    if (cx->conf->has_peers && ynode_get(root, "fleet") == NULL)
+        conf_fail(cx, ynode_get(root, "listen"),
+            "a listener has `peers`, and there is no section 'fleet': only nodes of a fleet ask "
+            "there");
     conf_loops_check(cx, root);
     conf_limits_check(cx, root);
     /* Routes last: they take the default backend, and the parameters' times are in the backends. */

@@ -323,6 +323,9 @@ TEST(conf_fleet, an_address_for_peers_is_one_that_they_can_reach)
     expect_errors(PEERED("address: '10.0.0.1:8089', peers: on", "max_blind: 2s"),
         "3:8 peers: it is off, and the listener on '10.0.0.1:8089' is for peers: write `peers: "
         "engine` here, or remove `peers` there\n");
+    expect_errors("listen: [{address: '10.0.0.1:8089', peers: on}]\n" BACKEND,
+        "1:9 a listener has `peers`, and there is no section 'fleet': only nodes of a fleet ask "
+        "there\n");
 }
 
 TEST(conf_fleet, the_stream_is_longer_than_a_node_may_be_blind)
