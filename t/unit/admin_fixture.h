@@ -249,6 +249,12 @@ static struct {
     char text[128];
 } told;
 
+static void
+told_nothing(void *ctx)
+{
+    (void)ctx;
+}
+
 static uint64_t
 told_append(void *ctx, const struct invalidation *inv)
 {
@@ -400,7 +406,8 @@ world_on_rearm(struct timer_wheel *w, uint64_t at_ms)
 static void
 world_open(const char *admin_section)
 {
-    static const struct invalidation_log told_log = {.append = told_append, .wants_text = true};
+    static const struct invalidation_log told_log = {
+        .append = told_append, .begin = told_nothing, .end = told_nothing, .wants_text = true};
     static const struct admin_host host = {host_state, host_stop, host_drain, host_params,
         host_set_params, host_connections, host_listeners, host_reload, host_tls, host_tls_list,
         host_tls_reload, host_walk_tags};
