@@ -136,7 +136,7 @@ class Garbage(Attack):
             self.assertTrue(tarnd.read_to_end(s).endswith(text))
         for other in (b"GETX / HTTP/1.1\r\n\r\n", b"SSH-2.0-x\r\n", b"get / HTTP/1.1\r\n\r\n", b"\xff" * 100):
             self.assertNotIn(b"HTTP", self.say(it, other))
-        self.assertEqual(self.counters(it)["sess.tls_failed"], len(asks) + 5)
+        tarnd.wait_until(lambda: self.counters(it)["sess.tls_failed"] == len(asks) + 5, "each is counted")
         self.wait_for_words(it, "TLS handshake failed: http request")
         self.serves(it)
 
