@@ -314,12 +314,12 @@ fetch_not_modified(struct fetch *f, const struct http_message *head)
     enum fetch_next next = FETCH_WAIT;
     int err;
 
-    tassert(head->status == 304 && f->old != NULL);
-    if (fetch_asks_policy(f) != NULL)
+    tassert(head->status == 304 && f->old != NULL && !fetch_hops(f));
+    if (f->vcl != NULL)
         next = fetch_policy_refresh(f, head, &how);
     if (next != FETCH_WAIT)
         return next;
-    if (fetch_asks_policy(f) != NULL)
+    if (f->vcl != NULL)
         head = fetch_policy_head(f, head);
     err = fetch_revalidated(f, head, how, &next);
     if (err == TERR_POLICY)

@@ -4,7 +4,6 @@
  * node, so the fleet fetches once.  If it cannot be reached, the next on the ring is asked; if it is slow, or answers
  * otherwise than with what it has stored or passes on, the origin is, at once. */
 #include "daemon/base/address.h"
-#include "daemon/base/hash.h"
 #include "daemon/base/terr.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/fetch_policy.h"
@@ -75,16 +74,6 @@ hop_cdn_loop(struct fetch *f)
     return one.ptr != NULL ? one : slice_of("", 0);
 }
 
-static struct director_ask
-hop_director_ask(const struct fetch *f)
-{
-    return (struct director_ask){
-        .hash = hash_plain(f->key_text.ptr, f->key_text.len),
-        .hash_said = true,
-        .now_s = (double)f->proxy->loop->clock.wall_ms / 1000,
-    };
-}
-
 /* What only a policy could know of it, or a body, stays here. */
 static bool
 hop_is_possible(const struct fetch *f, const struct fetch_spec *spec, const struct peers_set *set,
@@ -149,7 +138,6 @@ fetch_hop_begin(struct fetch *f, const struct exchange *x, const struct fetch_sp
     const struct peers *peers = f->proxy->peers;
     const struct peers_set *set;
     struct peers_place wants;
-    struct director_ask ask;
     struct backend *owner;
 
     if (peers == NULL)
@@ -162,8 +150,7 @@ fetch_hop_begin(struct fetch *f, const struct exchange *x, const struct fetch_sp
         return 0;
     if (!hop_is_possible(f, spec, set, wants))
         return 0;
-    ask = hop_director_ask(f);
-    owner = director_pick(set->ring, &ask);
+    owner = fetch_choose(f, set->ring);
     if (owner == NULL)
         return 0;
     f->hop = arena_alloc(&f->arena, sizeof(*f->hop));

@@ -24,10 +24,6 @@ fetch_judge_merged(struct fetch *f, const struct http_message *merged,
     const struct http_message *update, struct fresh_verdict *v)
 {
     tassert(f->attempt.received_ms != 0);
-    if (fetch_hops(f)) { /* the owner has judged */
-        *v = *fetch_hop_verdict(f);
-        return;
-    }
     fetch_judge(f, merged, v);
     v->age_ms = fresh_age_ms(update, f->sent_ms, f->attempt.received_ms);
     if (v->origin != FRESH_FROM_ROUTE) /* else it counts from now on */
@@ -186,9 +182,9 @@ fetch_revalidated(
     if (err != 0)
         return err;
     fetch_judge_merged(f, &merged, head, &v);
-    if (fetch_asks_policy(f) != NULL)
+    if (f->vcl != NULL)
         err = fetch_refresh_policy(f, &merged, &v, next);
-    if (fetch_asks_policy(f) != NULL) {
+    if (f->vcl != NULL) {
         r.status = merged.status;
         r.status_prefix = f->vcl->at.status_prefix;
     }

@@ -264,6 +264,8 @@ int fetch_gather_upload(struct fetch *f);
 /* The client's body goes along.  0, TERR_NOMEM, or TERR_CANCELLED: the request has left. */
 int fetch_ask_upload(struct fetch *f);
 
+/* By the key; NULL: `from` has none that is healthy.  Borrowed. */
+struct backend *fetch_choose(struct fetch *f, struct director *from);
 /* The backend that is asked now: it has the load from the choice on. */
 void fetch_use(struct fetch *f, struct backend *b, struct director *from);
 

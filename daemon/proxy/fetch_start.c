@@ -131,7 +131,7 @@ fetch_keep_from(struct fetch *f, struct director *from)
         director_drop(&had);
 }
 
-static struct backend *
+struct backend *
 fetch_choose(struct fetch *f, struct director *from)
 {
     struct director_ask ask = {

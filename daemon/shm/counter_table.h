@@ -140,7 +140,7 @@
     X(fleet, peer_asked, COUNTER, "Requests of other nodes that were looked up here")              \
     X(fleet, peer_served, COUNTER, "Of these: answered with the object")                           \
     X(fleet, peer_refused, COUNTER,                                                                \
-      "Of these: not answered, for the object is not cacheable, an ESI page, or has tags of a policy") \
+      "Of these: not answered, for the object is not cacheable, an ESI page, or its tags do not fit a field")    \
     X(fleet, peer_denied, COUNTER,                                                                 \
       "Requests on a listener with `peers` that were refused: not signed, another policy, or this " \
       "node is behind")                                                                            \
