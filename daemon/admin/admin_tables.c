@@ -5,8 +5,8 @@
 
 #include "conf/conf.h"
 #include "daemon/admin/admin_priv.h"
+#include "daemon/table/table_load.h"
 #include "daemon/table/table_view.h"
-#include "daemon/table/table_write.h"
 #include "daemon/table/tables.h"
 
 /* `status` may be bad and `used` true at once: then an older, good version answers lookups
@@ -150,78 +150,40 @@ admin_do_table_show(struct admin_call *c)
 
 /* --- load --- */
 
-/* The image of the body's text.  False: answered.
- * The image is the caller's, also where the text has mistakes in its last line: nothing of the
- * table has been touched by then. */
-static bool
-tables_build(struct admin_call *c, enum table_kind kind, struct table_image *out)
+/* Of a table of the configuration. */
+static enum table_kind
+tables_kind(const struct conf *conf, const struct tables_seen *seen)
 {
-    struct table_builder *b;
-    unsigned long line = 0;
-    char why[TABLE_WHY_MAX] = "";
-    size_t again = 0;
-    int err = table_builder_new(&b, kind);
+    enum table_kind kind = TABLE_ANY;
 
-    if (err == 0) {
-        err = table_builder_add_text(b, c->body, &line, why, sizeof(why));
-        /* With a reason it is the text's fault; without one memory's. */
-        if (err != 0 && why[0] != '\0')
-            admin_fail(c, 422, "an entry a line: a key and, behind white space, its value",
-                "line %lu: %s", line, why);
-        else if (err == 0)
-            err = table_builder_finish(b, out, &again);
-        table_builder_free(&b);
-    }
-    if (err == TERR_EXISTS)
-        admin_fail(c, 422, NULL, "entry %zu: its key was there before", again + 1);
-    else if (err != 0 && c->status == 0)
-        admin_fail_terr(c, err, c->name);
-    return err == 0;
-}
-
-/* > 0: a reader was given up (it was inside longer than the grace period): the write is done all
- * the same, so it is a success. */
-static void
-tables_write(struct admin_call *c, const struct tables_seen *seen, const struct table_image *image)
-{
-    struct table_writer *w;
-    char why[TABLE_WHY_MAX] = "";
-    /* It takes the table's lock: while another program holds it, 409. */
-    int err = table_writer_open(&w, seen->path, TABLE_GRACE_MS, why, sizeof(why));
-
-    if (err == 0) {
-        err = table_write(w, image, why, sizeof(why));
-        table_writer_close(&w);
-    }
-    if (err < 0)
-        admin_fail(c, err == TERR_BUSY ? 409 : 503,
-            err == TERR_BUSY ? "another program writes it: load it there" : NULL, "%s",
-            why[0] != '\0' ? why : terr_text(err));
+    for (unsigned i = 0; i < conf->ntables; i++)
+        if (strcmp(conf->tables[i].name, seen->name) == 0)
+            kind = table_kind_find(conf->tables[i].kind);
+    if (kind != TABLE_ANY)
+        return kind;
+    /* The configuration does not say: as it was. */
+    return seen->used ? seen->kind : TABLE_MAP;
 }
 
 /* Written here, as by any writer: workers have it from their next turn on. */
 void
 admin_do_table_load(struct admin_call *c)
 {
-    struct table_image image = {NULL, 0};
     struct tables_seen seen;
-    enum table_kind kind = TABLE_MAP;
-    const struct conf *conf = c->admin->env.conf;
+    char why[TABLE_WHY_MAX + 32];
+    int err;
 
     if (!tables_find_named(c, &seen))
         return;
-    for (unsigned i = 0; i < conf->ntables; i++)
-        if (strcmp(conf->tables[i].name, c->name) == 0)
-            kind = table_kind_find(conf->tables[i].kind);
-    /* The configuration does not say: as it was. */
-    if (kind == TABLE_ANY)
-        kind = seen.used ? seen.kind : TABLE_MAP;
-    /* Whole, before the file is touched (invariant 7). */
-    if (!tables_build(c, kind, &image))
-        return;
-    tables_write(c, &seen, &image);
-    free(image.base);
+    /* It takes the table's lock: while another program holds it, 409. */
+    err = table_load(
+        seen.path, tables_kind(c->admin->env.conf, &seen), c->body, why, sizeof(why));
+    if (err == TERR_SYNTAX)
+        admin_fail(c, 422, "an entry a line: a key and, behind white space, its value", "%s", why);
+    else if (err != 0)
+        admin_fail(c, err == TERR_BUSY ? 409 : 503,
+            err == TERR_BUSY ? "another program writes it: load it there" : NULL, "%s", why);
     /* Looked up anew: `seen` is of before. */
-    if (c->status == 0 && tables_find_named(c, &seen))
+    else if (tables_find_named(c, &seen))
         admin_answer(c, 200, tables_json(&seen));
 }
