@@ -47,8 +47,7 @@ fleet_real_now(struct fleet *f)
 
 /* ---- the lease ---- */
 
-/* Both have to go on: a node that reports and does not read would never hear of a purge. */
-static uint64_t
+uint64_t
 fleet_lease_end(const struct fleet *f)
 {
     uint64_t from = f->reported_ms < f->read_ms ? f->reported_ms : f->read_ms;
@@ -459,6 +458,7 @@ fleet_take_leaving(struct fleet *f, const struct engine_reply *r)
     }
     if (fleet_queue(f, &multi, 1) && fleet_queue(f, key, 2) && fleet_queue(f, member, 3))
         fleet_queue(f, &exec, 1);
+    fleet_shared_forget(f, f->env.conf->node);
     elog(ELOG_INFO, "fleet: node '%s' has left fleet '%s'", f->env.conf->node, f->env.conf->name);
 }
 
@@ -602,6 +602,11 @@ fleet_take(struct fleet *f, unsigned tag, const struct engine_reply *r)
     case TAG_ENTER:
     case TAG_TRIM:
         break;
+    case TAG_SHARED_VERSIONS:
+    case TAG_SHARED_TEXT:
+    case TAG_SHARED_REPORTS:
+    case TAG_SHARED_SENT:
+        TUNREACHABLE("they are fleet_shared_take()'s");
     }
 }
 
@@ -612,7 +617,7 @@ fleet_take_all(struct fleet *f, struct link *k)
     unsigned tag;
 
     while ((r = link_take(k, &tag)) != NULL) {
-        if (!fleet_is_refused(k, tag, r))
+        if (!fleet_shared_take(f, tag, r) && !fleet_is_refused(k, tag, r))
             fleet_take(f, tag, r);
         engine_reply_free(&r);
     }
@@ -631,6 +636,7 @@ fleet_commands_began(struct fleet *f)
     f->engine_timed = false;
     snprintf(f->engine_mark, sizeof(f->engine_mark), "=%s", f->commands.incarnation);
     fleet_write_again(f);
+    fleet_shared_began(f);
     /* Another one may lack what the one before has confirmed, also what is not read here yet. */
     if (strcmp(f->followed, f->commands.incarnation) != 0)
         fleet_write_recent(f);
@@ -742,8 +748,9 @@ fleet_run(struct task *t)
     fleet_show_place(f);
     fleet_keep_state(f);
     fleet_proofs_tick(f);
+    fleet_shared_tick(f);
     fleet_check(f);
-    if (fleet_proofs_wait(f))
+    if (fleet_proofs_wait(f) || fleet_shared_waits(f))
         tick = TIMER_TICK_MS;
     timer_set(&f->env.loop->wheel, &f->timer, fleet_now(f) + tick);
 }
@@ -830,70 +837,9 @@ fleet_close(struct fleet **fp)
     timer_unlink(&f->timer);
     task_cancel(&f->task);
     fleet_write_forget(f);
+    fleet_shared_close(f);
     if (f->state_fd >= 0)
         close(f->state_fd);
     free(f->nodes);
     OBJ_FREE(f);
-}
-
-bool
-fleet_is_up(const struct fleet *f, const char **why)
-{
-    OBJ_CHECK(f, FLEET_MAGIC);
-    *why = f->commands.state != LINK_UP
-               ? (f->commands.why[0] != '\0' ? f->commands.why : "it is being connected to")
-               : f->trouble;
-    return f->commands.state == LINK_UP && f->trouble == NULL;
-}
-
-uint64_t
-fleet_bytes(const struct fleet *f)
-{
-    OBJ_CHECK(f, FLEET_MAGIC);
-    return sizeof(*f) + FLEET_NODES_MAX * sizeof(*f->nodes) + atomic_load(&f->entry_bytes) +
-           link_bytes(&f->commands) + link_bytes(&f->reading);
-}
-
-void
-fleet_status(struct fleet *f, struct fleet_status *out)
-{
-    uint64_t now = fleet_now(f), end = fleet_lease_end(f);
-    const char *why;
-
-    OBJ_CHECK(f, FLEET_MAGIC);
-    fleet_is_up(f, &why);
-    *out = (struct fleet_status){.state = f->state != FLEET_IN ? "apart"
-                                          : f->trusts          ? "in step"
-                                                               : "blind",
-        .engine = f->commands.at,
-        .why = why != NULL ? why : f->reading.why,
-        .trusts_ms = f->trusts && end > now ? (int64_t)(end - now) : 0,
-        .position = f->position,
-        .last = f->last,
-        .queued = atomic_load(&f->nqueued),
-        .proofs_in_ms = f->commands.state != LINK_UP || f->mature_ms == TIMER_NEVER ? f->guard_ms
-                        : f->mature_ms > now ? (int64_t)(f->mature_ms - now)
-                                             : 0};
-}
-
-bool
-fleet_node_status(struct fleet *f, unsigned n, struct fleet_node_status *out)
-{
-    const struct fleet_node *node = &f->nodes[n];
-    bool is_self;
-
-    OBJ_CHECK(f, FLEET_MAGIC);
-    if (n >= f->nnodes)
-        return false;
-    is_self = strcmp(node->name, f->env.conf->node) == 0;
-    *out = (struct fleet_node_status){.name = node->name,
-        .lives = node->lives,
-        .address = node->address,
-        .is_self = is_self,
-        .can_be_asked = f->says && !is_self && node->lives && node->in_step &&
-                        node->address[0] != '\0' && node->policy == f->policy,
-        .in_step = node->in_step,
-        .position = node->position,
-        .seen_ago_ms = (int64_t)(fleet_now(f) - node->changed_ms)};
-    return true;
 }

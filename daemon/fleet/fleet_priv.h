@@ -21,7 +21,8 @@ enum {
     FLEET_QUEUED_MAX = 100000,  /* invalidations that are not in the log yet */
     FLEET_READ_BATCH = 512,     /* entries of the log in one reply */
     FLEET_READ_BLOCK_MS = 1000, /* how long the engine waits for one, at most */
-    FLEET_POLL_MS = 1000,       /* between looks at the nodes, while no proof is waited for */
+    FLEET_POLL_MS = 1000,       /* between looks at the nodes, while no proof is waited for; and */
+    FLEET_POLL_NODE_MS = 8,     /* for each of them, as each looks at all */
     FLEET_TRIM_MS = 10000,
     FLEET_GONE_GUARDS = 10, /* guard times after which a name without a node is removed */
     FLEET_ENGINE_AGE_S = 365 * 24 * 60 * 60, /* and an incarnation that was met so long ago */
@@ -63,6 +64,10 @@ enum fleet_tag {
     TAG_LEAVING, /* is our key still ours? */
     TAG_TIDY,    /* is a name that is to be removed still free? */
     TAG_SECRET,  /* it had none */
+    TAG_SHARED_VERSIONS, /* from here on: fleet_shared_take()'s, errors too */
+    TAG_SHARED_TEXT,
+    TAG_SHARED_REPORTS,
+    TAG_SHARED_SENT, /* there is nothing to do with its reply */
 };
 
 /* One invalidation of this node on its way into the log: the command, as it is sent. */
@@ -133,6 +138,8 @@ struct fleet {
     char secret[2 * FLEET_SECRET_BYTES + 1]; /* "": not known */
     char secret_key[FLEET_KEY_MAX];
 
+    struct fleet_shared *shared; /* NULL: nothing is */
+
     /* Reading. */
     struct fleet_id position; /* everything up to there has been applied */
     struct fleet_id read_to;  /* of the reading under way */
@@ -190,6 +197,9 @@ void fleet_send_hello(struct fleet *f);
 /* What is stored may be what others have purged.  Soon, if it cannot be done now. */
 void fleet_distrust(struct fleet *f, const char *why);
 
+/* When what is stored is not trusted any more, unless more is heard.  Both have to go on: a node that reports and does not
+ * read would never hear of a purge. */
+uint64_t fleet_lease_end(const struct fleet *f);
 /* What it had is lost: no proofs before every lease of before has run out. */
 void fleet_engine_is_new(struct fleet *f);
 /* By the clock itself, as this turn may have begun long ago. */
@@ -202,6 +212,20 @@ void fleet_show_lease(struct fleet *f);
 void fleet_show_wants(struct fleet *f, struct fleet_id id); /* what follows is applied */
 void fleet_show_place(struct fleet *f);                     /* as it is now */
 void fleet_take_secret(struct fleet *f, const struct engine_reply *r);
+
+/* fleet_shared.c: texts that all nodes have alike. */
+void fleet_shared_look(
+    struct fleet *f); /* within a look at the nodes, behind what they have reported */
+bool fleet_shared_take(
+    struct fleet *f, unsigned tag, const struct engine_reply *r); /* false: not its own */
+void fleet_shared_began(struct fleet *f);  /* the connection is another one */
+void fleet_shared_is_new(struct fleet *f); /* the log says so */
+bool fleet_shared_is_due(const struct fleet *f);
+bool fleet_shared_waits(const struct fleet *f);
+void fleet_shared_tick(struct fleet *f); /* those that have waited long enough */
+void fleet_shared_forget(struct fleet *f, const char *node);
+void fleet_shared_close(struct fleet *f);
+size_t fleet_shared_bytes(const struct fleet *f);
 
 /* fleet_read.c: the log, as it is read and applied. */
 void fleet_read(struct fleet *f);

@@ -166,8 +166,9 @@ fleet_poll(struct fleet *f)
 
     if (f->polls || f->state != FLEET_IN)
         return;
-    if (list_empty(&f->waits)
-            ? fleet_now(f) < f->polled_ms + FLEET_POLL_MS
+    if (!fleet_proofs_wait(f) && !fleet_shared_waits(f)
+            ? fleet_now(f) < f->polled_ms + FLEET_POLL_MS + FLEET_POLL_NODE_MS * f->nnodes &&
+                  !fleet_shared_is_due(f)
             : f->quick > PROOF_QUICK && fleet_now(f) < f->polled_ms + TIMER_TICK_MS)
         return;
     f->polled_ms = fleet_now(f);
@@ -261,7 +262,11 @@ fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
         words[nwords++] = slice_str(key);
     }
     if (nwords > 1)
-        f->polls = link_send(&f->commands, TAG_VALUES, words, nwords) && fleet_ask_newest(f);
+        f->polls = link_send(&f->commands, TAG_VALUES, words, nwords);
+    if (f->polls) {
+        fleet_shared_look(f);
+        f->polls = fleet_ask_newest(f);
+    }
     free(words);
     free(keys);
 }
@@ -400,7 +405,7 @@ fleet_take_newest(struct fleet *f, const struct engine_reply *r)
         if (wait_is_proven(f, w))
             wait_end(w, FLEET_PROVEN, NULL);
     }
-    if (fleet_proofs_wait(f))
+    if (fleet_proofs_wait(f) || fleet_shared_waits(f) || fleet_shared_is_due(f))
         task_wake(&f->task);
 }
 
@@ -446,5 +451,7 @@ fleet_take_tidy(struct fleet *f, const struct engine_reply *r)
         fleet_queue(f, &unwatch, 1);
     else if (fleet_queue(f, &multi, 1) && fleet_queue(f, member, 3))
         fleet_queue(f, &exec, 1);
+    if (engine_reply_type(r) == ENGINE_NIL)
+        fleet_shared_forget(f, f->tidied);
     f->tidied[0] = '\0';
 }

@@ -55,8 +55,11 @@ read_apply(struct fleet *f, struct slice id, const struct pair *pairs, unsigned 
     char why[256] = "", text[400];
     int err;
 
-    if (slice_eq(read_value(pairs, n, "kind"), SLICE_LIT("hello")))
+    if (slice_eq(read_value(pairs, n, "kind"), SLICE_LIT("hello"))) {
+        if (read_value(pairs, n, "shared").len > 0)
+            fleet_shared_is_new(f);
         return;
+    }
     err = invalidation_from_pairs(pairs, n, &room, &inv, (struct span){why, sizeof(why)});
     if (err == 0)
         err = invalidation_apply(f->env.cache, &inv, &f->env.loop->clock, &result);

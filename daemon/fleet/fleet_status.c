@@ -1,0 +1,66 @@
+/* fleet_status.c -- how a node and its fleet are, for operators. */
+#include <string.h>
+
+#include "daemon/fleet/fleet_priv.h"
+
+bool
+fleet_is_up(const struct fleet *f, const char **why)
+{
+    OBJ_CHECK(f, FLEET_MAGIC);
+    *why = f->commands.state != LINK_UP
+               ? (f->commands.why[0] != '\0' ? f->commands.why : "it is being connected to")
+               : f->trouble;
+    return f->commands.state == LINK_UP && f->trouble == NULL;
+}
+
+uint64_t
+fleet_bytes(const struct fleet *f)
+{
+    OBJ_CHECK(f, FLEET_MAGIC);
+    return sizeof(*f) + FLEET_NODES_MAX * sizeof(*f->nodes) + atomic_load(&f->entry_bytes) +
+           link_bytes(&f->commands) + link_bytes(&f->reading) + fleet_shared_bytes(f);
+}
+
+void
+fleet_status(struct fleet *f, struct fleet_status *out)
+{
+    uint64_t now = fleet_now(f), end = fleet_lease_end(f);
+    const char *why;
+
+    OBJ_CHECK(f, FLEET_MAGIC);
+    fleet_is_up(f, &why);
+    *out = (struct fleet_status){.state = f->state != FLEET_IN ? "apart"
+                                          : f->trusts          ? "in step"
+                                                               : "blind",
+        .engine = f->commands.at,
+        .why = why != NULL ? why : f->reading.why,
+        .trusts_ms = f->trusts && end > now ? (int64_t)(end - now) : 0,
+        .position = f->position,
+        .last = f->last,
+        .queued = atomic_load(&f->nqueued),
+        .proofs_in_ms = f->commands.state != LINK_UP || f->mature_ms == TIMER_NEVER ? f->guard_ms
+                        : f->mature_ms > now ? (int64_t)(f->mature_ms - now)
+                                             : 0};
+}
+
+bool
+fleet_node_status(struct fleet *f, unsigned n, struct fleet_node_status *out)
+{
+    const struct fleet_node *node = &f->nodes[n];
+    bool is_self;
+
+    OBJ_CHECK(f, FLEET_MAGIC);
+    if (n >= f->nnodes)
+        return false;
+    is_self = strcmp(node->name, f->env.conf->node) == 0;
+    *out = (struct fleet_node_status){.name = node->name,
+        .lives = node->lives,
+        .address = node->address,
+        .is_self = is_self,
+        .can_be_asked = f->says && !is_self && node->lives && node->in_step &&
+                        node->address[0] != '\0' && node->policy == f->policy,
+        .in_step = node->in_step,
+        .position = node->position,
+        .seen_ago_ms = (int64_t)(fleet_now(f) - node->changed_ms)};
+    return true;
+}
