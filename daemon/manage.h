@@ -44,7 +44,8 @@ struct manage_env {
     struct cache *cache;
     struct storage *storage, *synth;
     struct registry *registry;
-    struct peers *peers; /* NULL: other nodes of the fleet are not asked */
+    struct peers *peers;           /* NULL: other nodes of the fleet are not asked */
+    struct challenges *challenges; /* NULL: no fleet */
     struct policies *policies;
     struct tables *tables;     /* NULL: none */
     struct worker_env *shared; /* bounds: released when draining begins */

@@ -182,6 +182,9 @@ manage_fleet_open(struct manage *m)
         .end = manage_fleet_end,
         .ctx = m->fleet,
         .wants_text = true};
+    err = manage_shared_open(m);
+    if (err != 0)
+        return err;
     if (m->env.peers != NULL)
         peers_set_settled(m->env.peers, manage_fleet_is_settled, m->fleet);
     cache_set_invalidation_log(m->env.cache, &m->log);
@@ -211,6 +214,7 @@ manage_fleet_close(struct manage *m)
 {
     if (m->fleet != NULL)
         fleet_close(&m->fleet);
+    manage_shared_close(m);
     free(m->peers);
     m->peers = NULL;
     for (unsigned i = 0; i < CONF_ENGINES_MAX; i++)

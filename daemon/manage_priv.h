@@ -15,7 +15,8 @@
 #include "daemon/manage.h"
 #include "daemon/supervise/heartbeat.h"
 
-struct manage_peers; /* private to manage_fleet.c */
+struct manage_peers;  /* private to manage_fleet.c */
+struct manage_shared; /* private to manage_shared.c */
 
 enum manage_phase {
     MANAGE_RUNNING,
@@ -66,6 +67,7 @@ struct manage {
     struct invalidation_log log;
     struct secure_client *fleet_secure[CONF_ENGINES_MAX]; /* NULL: none */
     struct manage_peers *peers;                           /* NULL: other nodes are not asked */
+    struct manage_shared *shared;                         /* NULL: no fleet */
 };
 
 /* Changes the parameters, for everything that goes by them. */
@@ -91,6 +93,15 @@ void manage_fleet_retire(struct manage *m);
 void manage_fleet_charge(struct manage *m);
 void manage_fleet_close(struct manage *m);
 void manage_peers_tick(struct manage *m); /* which other nodes can be asked now */
+
+/* manage_shared.c: of a node in a fleet.  0 or TERR_NOMEM. */
+int manage_shared_open(struct manage *m);
+void manage_shared_close(struct manage *m);
+/* The fleet's parameters, over those of the file. */
+void manage_shared_params(struct manage *m, struct conf_params *params);
+/* For admin_host; ctx is the manage.  The text of a thing that was taken here: of a policy or a parameter; NULL: none.
+ * Borrowed until the loop's turn ends. */
+const char *manage_shared_text(void *ctx, const char *name);
 
 /* manage.c: the ways down.  manage_end: as SIGTERM; the other one has no deadline. */
 void manage_end(struct manage *m, const char *why);

@@ -388,6 +388,7 @@ reload_commit(struct reload *r, const struct endpoint *last)
     reload_move_endpoints(r, last);
     /* The others keep what the process began with, or reload_compare() had refused the file. */
     conf_params_take_live(&params, &r->conf->params);
+    manage_shared_params(m, &params);
     /* Before the parameters: they take the size along to the workers. */
     manage_set_storage(m, conf_main_storage(r->conf)->size);
     manage_set_params(m, &params);

@@ -36,6 +36,7 @@
 #include "daemon/net/signals.h"
 #include "daemon/origin/director.h"
 #include "daemon/origin/peers.h"
+#include "daemon/proxy/challenges.h"
 #include "daemon/policy/policies.h"
 #include "daemon/proxy/auth.h"
 #include "daemon/proxy/proxy.h"
@@ -266,7 +267,7 @@ server_open_storage(struct server *s)
     return rc;
 }
 
-/* The other nodes of the fleet are backends, too; manage_fleet.c learns of them. */
+/* The other nodes of the fleet are backends, too; manage_fleet.c learns of them, and of their challenges. */
 static int
 server_open_peers(struct server *s)
 {
@@ -277,7 +278,12 @@ server_open_peers(struct server *s)
         .between_ms = s->conf->params.between_bytes_timeout};
     int err;
 
-    if (!fleet->said || strcmp(fleet->peers, "engine") != 0)
+    if (!fleet->said)
+        return 0;
+    s->env.challenges = challenges_new();
+    if (s->env.challenges == NULL)
+        return TERR_NOMEM;
+    if (strcmp(fleet->peers, "engine") != 0)
         return 0;
     err = peers_open(&s->env.peers, &env, s->registry);
     if (err != 0)
@@ -510,6 +516,7 @@ server_open_manage(struct server *s)
         .synth = s->synth,
         .registry = s->registry,
         .peers = s->env.peers,
+        .challenges = s->env.challenges,
         .policies = s->policies,
         .tables = s->tables,
         .shared = &s->env,
@@ -558,6 +565,8 @@ server_close(struct server *s)
         offload_close(&s->offload);
     if (s->env.peers != NULL)
         peers_close(&s->env.peers);
+    if (s->env.challenges != NULL)
+        challenges_free(&s->env.challenges);
     if (s->registry != NULL)
         registry_close(&s->registry);
     if (s->access != NULL)

@@ -585,6 +585,7 @@ worker_init_proxy(struct worker *w)
     p->storage_bytes = env->storage_bytes;
     p->registry = env->registry;
     p->peers = env->peers;
+    p->challenges = env->challenges;
     p->policies = policies_set(env->policies);
     p->auth = env->auth;
     p->rates = env->rates;

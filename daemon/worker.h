@@ -40,7 +40,8 @@ struct worker_env {
     struct counters *counters;
     struct latency *latency;
     struct registry *registry;
-    struct peers *peers; /* NULL: other nodes of the fleet are not asked */
+    struct peers *peers;           /* NULL: other nodes of the fleet are not asked */
+    struct challenges *challenges; /* NULL: no fleet */
     struct endpoints *endpoints;
     const char *loop_id; /* the tarnd's name in CDN-Loop */
     int64_t conns_max;

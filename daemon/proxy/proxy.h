@@ -22,6 +22,7 @@
 
 struct auth;
 struct fetch;
+struct challenges;
 struct peers;
 struct policy;
 struct policy_set;
@@ -90,8 +91,9 @@ struct proxy {
     struct auth *auth;       /* passwords */
     struct rates *rates;     /* NULL: nothing is limited */
     uint64_t storage_bytes;
-    struct registry *registry; /* of backends */
-    struct peers *peers;       /* the other nodes of the fleet; NULL: they are not asked */
+    struct registry *registry;     /* of backends */
+    struct peers *peers;           /* the other nodes of the fleet; NULL: they are not asked */
+    struct challenges *challenges; /* of the other nodes; NULL: there are none */
     exchange_start_f
         *start; /* of clients' requests, where nodes of the fleet have another (req_start_peered) */
     struct origins *origins;

@@ -8,14 +8,8 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/http/uri.h"
+#include "daemon/proxy/challenges.h"
 #include "daemon/proxy/req_priv.h"
-
-#define CHALLENGE_PATH "/.well-known/acme-challenge/"
-
-enum {
-    CHALLENGE_TOKEN_MAX = 128, /* base64url of at least 128 bits: RFC 8555 8.1 */
-    CHALLENGE_TEXT_MAX = 512,  /* the token, a point, and a thumbprint of 43 bytes */
-};
 
 #define LISTEN_ROUTE                                                                  \
     .host = "", .path = "", .backend = CONF_NO_BACKEND, .acts = true, .ttl.text = "", \
@@ -41,14 +35,7 @@ listen_token(const struct req *r)
         memcmp(path.ptr, CHALLENGE_PATH, front) != 0)
         return slice_of(NULL, 0);
     token = slice_of(path.ptr + front, path.len - front);
-    for (size_t i = 0; i < token.len; i++) {
-        char c = token.ptr[i];
-
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                c == '-' || c == '_'))
-            return slice_of(NULL, 0);
-    }
-    return token;
+    return challenge_is_token(token) ? token : slice_of(NULL, 0);
 }
 
 /* A few hundred bytes of a file that an ACME client wrote a moment ago: read where we are, for a thread that
@@ -79,11 +66,14 @@ static struct slice
 listen_find_challenge(struct req *r, const struct conf *conf)
 {
     struct slice token = listen_token(r), found = {NULL, 0};
+    char text[CHALLENGE_TEXT_MAX];
 
     for (unsigned i = 0; i < conf->nlistens && token.len > 0 && found.len == 0; i++)
         if (conf->listens[i].tls.acme.said)
             found = listen_read(r, &conf->listens[i].tls.acme, token);
-    return found;
+    if (token.len > 0 && found.len == 0 && r->proxy->challenges != NULL)
+        found = slice_of(text, challenges_find(r->proxy->challenges, token, text));
+    return found.ptr == text ? arena_copy(&r->x->arena, found) : found;
 }
 
 const struct conf_route *

@@ -1,0 +1,466 @@
+/* manage_shared.c -- what the fleet's nodes have alike, at this node: taken as an operator's commands would.
+ *
+ *   policy            "NAME\nTEXT": compiled, and used; "": the node's own again
+ *   policy/try        the same, compiled alone: what no node refuses is shared as `policy` then; "": forgotten
+ *   policy/before     the one before it, for the way back
+ *   parameter/NAME    a value, above that of the file; taken back: the file's
+ *   table/NAME        "KIND\nTEXT": the table's entries; KIND empty: as the node has it
+ *   challenge/TOKEN   what an ACME CA is answered (RFC 8555 8.3); taken back when it has asked
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf_params.h"
+#include "daemon/base/hash.h"
+#include "daemon/base/terr.h"
+#include "daemon/fleet/fleet.h"
+#include "daemon/fleet/fleet_shared.h"
+#include "daemon/log/elog.h"
+#include "daemon/manage_priv.h"
+#include "daemon/origin/backend_snapshot.h"
+#include "daemon/policy/policies.h"
+#include "daemon/proxy/challenges.h"
+#include "daemon/table/table_load.h"
+#include "daemon/table/table_view.h"
+#include "vcl-lite/vcl.h"
+
+enum {
+    SHARED_POLICIES =
+        4, /* loaded for the fleet: the tried one, the one in use, that before it, and one that may be in use still */
+    SHARED_NAME_MAX = 80,
+    SHARED_VALUE_MAX = 160,
+};
+
+struct shared_policy {
+    char name[SHARED_NAME_MAX];
+    uint64_t hash; /* of its text */
+    uint64_t used; /* the larger, the later */
+};
+
+struct shared_param {
+    int i; /* of conf_params */
+    char value[SHARED_VALUE_MAX];
+};
+
+struct manage_shared {
+    struct shared_policy policies[SHARED_POLICIES];
+    uint64_t uses;
+    char own[SHARED_NAME_MAX]; /* the policy that was in use before the fleet's; "": none */
+    bool in_use;               /* the fleet's is */
+    char *policy, *before;     /* texts of the things; owned, or NULL */
+    struct shared_param *params;
+    unsigned nparams;
+};
+
+/* ---- policies ---- */
+
+/* "NAME\nTEXT" */
+static bool
+shared_split(struct slice text, char *name, size_t size, struct slice *rest)
+{
+    const char *end = text.len > 0 ? memchr(text.ptr, '\n', text.len) : NULL;
+    size_t len = end != NULL ? (size_t)(end - text.ptr) : 0;
+
+    if (end == NULL || len >= size)
+        return false;
+    memcpy(name, text.ptr, len);
+    name[len] = '\0';
+    *rest = slice_of(end + 1, text.len - len - 1);
+    return true;
+}
+
+static void
+shared_on_active(void *ctx, const struct policy_seen *seen)
+{
+    if (seen->label_of == NULL && strcmp(seen->state, "active") == 0)
+        snprintf(ctx, SHARED_NAME_MAX, "%s", seen->name);
+}
+
+static struct shared_policy *
+shared_find_policy(struct manage_shared *s, const char *name)
+{
+    for (unsigned i = 0; i < SHARED_POLICIES; i++)
+        if (strcmp(s->policies[i].name, name) == 0)
+            return &s->policies[i];
+    return NULL;
+}
+
+/* The place of the one that was used longest ago; it is discarded, unless it is in use by hand. */
+static struct shared_policy *
+shared_policy_room(struct manage *m)
+{
+    struct manage_shared *s = m->shared;
+    struct shared_policy *oldest = &s->policies[0];
+
+    for (unsigned i = 0; i < SHARED_POLICIES; i++) {
+        if (s->policies[i].name[0] == '\0')
+            return &s->policies[i];
+        if (s->policies[i].used < oldest->used)
+            oldest = &s->policies[i];
+    }
+    policies_discard(m->env.policies, oldest->name);
+    oldest->name[0] = '\0';
+    return oldest;
+}
+
+static void
+shared_say_errors(const struct vcl_error *e, char *why, size_t size)
+{
+    while (e != NULL && e->is_warning)
+        e = e->next;
+    if (e != NULL)
+        snprintf(why, size, "%s:%u:%u: %s", e->file != NULL ? e->file : "policy", e->line,
+            e->column, e->message);
+}
+
+struct shared_seek {
+    const char *name;
+    bool found;
+};
+
+static void
+shared_on_policy(void *ctx, const struct policy_seen *seen)
+{
+    struct shared_seek *seek = ctx;
+
+    seek->found |= seen->label_of == NULL && strcmp(seen->state, "discarded") != 0 &&
+                   strcmp(seen->name, seek->name) == 0;
+}
+
+/* An operator may have discarded it. */
+static bool
+shared_is_loaded(struct manage *m, const char *name)
+{
+    struct shared_seek seek = {name, false};
+
+    policies_each(m->env.policies, shared_on_policy, &seek);
+    return seek.found;
+}
+
+static bool
+shared_load(struct manage *m, struct slice text, char name[SHARED_NAME_MAX], char *why, size_t size)
+{
+    struct vcl_error *errors = NULL;
+    struct shared_policy *p;
+    struct slice body;
+    uint64_t hash;
+    int err;
+
+    if (!shared_split(text, name, SHARED_NAME_MAX, &body)) {
+        snprintf(why, size, "it has no name in front");
+        return false;
+    }
+    hash = hash_plain(body.ptr, body.len);
+    p = shared_find_policy(m->shared, name);
+    if (p != NULL && p->hash == hash && shared_is_loaded(m, name))
+        return true;
+    err = policies_load(m->env.policies, name, name, body, &errors);
+    if (err == TERR_EXISTS)
+        snprintf(why, size, "this node has another policy named '%s': give it another name", name);
+    else if (err != 0)
+        snprintf(why, size, "%s", terr_text(err));
+    if (err == TERR_CONFIG)
+        shared_say_errors(errors, why, size);
+    vcl_errors_free(&errors);
+    if (err != 0)
+        return false;
+    p = shared_find_policy(m->shared, name);
+    if (p == NULL)
+        p = shared_policy_room(m);
+    snprintf(p->name, sizeof(p->name), "%s", name);
+    p->hash = hash;
+    p->used = ++m->shared->uses;
+    return true;
+}
+
+static void
+shared_keep(char **to, struct slice text)
+{
+    free(*to);
+    *to = text.len > 0 ? strndup(text.ptr, text.len) : NULL;
+}
+
+static bool
+shared_own_policy(struct manage *m)
+{
+    struct manage_shared *s = m->shared;
+
+    if (!s->in_use)
+        return true;
+    s->in_use = false;
+    shared_keep(&s->policy, slice_of("", 0));
+    return s->own[0] != '\0' && policies_use(m->env.policies, s->own) == 0;
+}
+
+static bool
+shared_take_policy(struct manage *m, const char *rest, struct slice text, char *why, size_t size)
+{
+    struct manage_shared *s = m->shared;
+    char name[SHARED_NAME_MAX], active[SHARED_NAME_MAX] = "";
+    int err;
+
+    if (strcmp(rest, "/before") == 0) {
+        shared_keep(&s->before, text);
+        return true;
+    }
+    if (rest[0] != '\0' && strcmp(rest, "/try") != 0) {
+        snprintf(why, size, "this node knows no such thing");
+        return false;
+    }
+    if (text.len == 0 && rest[0] != '\0')
+        return true;
+    if (text.len == 0) {
+        snprintf(why, size, "this node has no policy of its own to go back to");
+        return shared_own_policy(m);
+    }
+    if (!shared_load(m, text, name, why, size))
+        return false;
+    if (rest[0] != '\0')
+        return true;
+    policies_each(m->env.policies, shared_on_active, active);
+    if (!s->in_use)
+        memcpy(s->own, active, sizeof(s->own));
+    err = policies_use(m->env.policies, name);
+    if (err != 0) {
+        snprintf(why, size, "%s", terr_text(err));
+        return false;
+    }
+    s->in_use = true;
+    shared_find_policy(s, name)->used = ++s->uses;
+    shared_keep(&s->policy, text);
+    return true;
+}
+
+static void
+shared_policy_gone(struct manage *m, const char *rest)
+{
+    if (rest[0] == '\0')
+        shared_own_policy(m);
+}
+
+/* ---- parameters ---- */
+
+static bool
+shared_take_param(struct manage *m, const char *name, struct slice text, char *why, size_t size)
+{
+    struct manage_shared *s = m->shared;
+    struct conf_params next = m->params;
+    int i = conf_param_find(slice_str(name));
+    struct shared_param *all;
+    struct conf_param p;
+    unsigned at = 0;
+
+    if (i < 0 || text.len >= SHARED_VALUE_MAX) {
+        snprintf(why, size, "this node has no such parameter");
+        return false;
+    }
+    conf_param_see(&next, (unsigned)i, &p);
+    if (!p.live) {
+        snprintf(why, size, "it cannot change while tarnd runs");
+        return false;
+    }
+    if (conf_param_set(&next, (unsigned)i, text, why, size) != 0)
+        return false;
+    while (at < s->nparams && s->params[at].i != i)
+        at++;
+    if (at == s->nparams) {
+        all = realloc(s->params, (s->nparams + 1) * sizeof(*all));
+        if (all == NULL) {
+            snprintf(why, size, "%s", terr_text(TERR_NOMEM));
+            return false;
+        }
+        s->params = all;
+        s->nparams++;
+    }
+    s->params[at].i = i;
+    snprintf(s->params[at].value, SHARED_VALUE_MAX, "%.*s", (int)text.len, text.ptr);
+    manage_set_params(m, &next);
+    return true;
+}
+
+/* The file's value counts again. */
+static void
+shared_param_gone(struct manage *m, const char *name)
+{
+    const struct conf *conf = snapshot_conf(registry_snapshot(m->env.registry));
+    struct manage_shared *s = m->shared;
+    struct conf_params next = m->params;
+    int i = conf_param_find(slice_str(name));
+    struct conf_param p;
+    char why[128];
+
+    for (unsigned at = 0; at < s->nparams; at++)
+        if (s->params[at].i == i)
+            s->params[at--] = s->params[--s->nparams];
+    if (i < 0)
+        return;
+    conf_param_see(&conf->params, (unsigned)i, &p);
+    if (p.live && conf_param_set(&next, (unsigned)i, slice_str(p.value), why, sizeof(why)) == 0)
+        manage_set_params(m, &next);
+}
+
+void
+manage_shared_params(struct manage *m, struct conf_params *params)
+{
+    char why[128];
+
+    for (unsigned i = 0; m->shared != NULL && i < m->shared->nparams; i++)
+        conf_param_set(params, (unsigned)m->shared->params[i].i,
+            slice_str(m->shared->params[i].value), why, sizeof(why));
+}
+
+/* ---- tables ---- */
+
+static bool
+shared_take_table(struct manage *m, const char *name, struct slice text, char *why, size_t size)
+{
+    const struct conf *conf = m->env.conf;
+    enum table_kind kind = TABLE_ANY;
+    const char *path = NULL;
+    char word[32];
+    struct slice body;
+
+    for (unsigned i = 0; i < conf->ntables; i++)
+        if (strcmp(conf->tables[i].name, name) == 0) {
+            path = conf->tables[i].path;
+            kind = table_kind_find(conf->tables[i].kind);
+        }
+    if (path == NULL) {
+        snprintf(why, size, "this node's configuration has no such table");
+        return false;
+    }
+    if (!shared_split(text, word, sizeof(word), &body)) {
+        snprintf(why, size, "it has no kind in front");
+        return false;
+    }
+    if (kind == TABLE_ANY)
+        kind = table_kind_find(word);
+    return table_load(path, kind == TABLE_ANY ? TABLE_MAP : kind, body, why, size) == 0;
+}
+
+static void
+shared_table_gone(struct manage *m, const char *name)
+{
+    (void)m;
+    (void)name; /* it keeps what it has */
+}
+
+/* ---- answers to CAs ---- */
+
+static bool
+shared_take_challenge(
+    struct manage *m, const char *token, struct slice text, char *why, size_t size)
+{
+    if (challenges_set(m->env.challenges, slice_str(token), text))
+        return true;
+    snprintf(why, size, "too many challenges, or too long a one");
+    return false;
+}
+
+static void
+shared_challenge_gone(struct manage *m, const char *token)
+{
+    challenges_set(m->env.challenges, slice_str(token), slice_of("", 0));
+}
+
+/* ---- all of them ---- */
+
+static const struct shared_kind {
+    const char *front;
+    bool (*take)(struct manage *m, const char *rest, struct slice text, char *why, size_t size);
+    void (*gone)(struct manage *m, const char *rest);
+} shared_kinds[] = {
+    {"parameter/", shared_take_param, shared_param_gone},
+    {"table/", shared_take_table, shared_table_gone},
+    {"challenge/", shared_take_challenge, shared_challenge_gone},
+    {"policy", shared_take_policy, shared_policy_gone},
+};
+
+static const struct shared_kind *
+shared_kind_of(const char *name, const char **rest)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(shared_kinds); i++) {
+        size_t len = strlen(shared_kinds[i].front);
+
+        if (strncmp(name, shared_kinds[i].front, len) == 0) {
+            *rest = name + len;
+            return &shared_kinds[i];
+        }
+    }
+    return NULL;
+}
+
+static bool
+manage_shared_take(void *ctx, const char *name, struct slice text, char *why, size_t size)
+{
+    const char *rest;
+    const struct shared_kind *kind = shared_kind_of(name, &rest);
+
+    if (kind != NULL)
+        return kind->take(ctx, rest, text, why, size);
+    snprintf(why, size, "this node knows no such thing: is it an older tarnd?");
+    return false;
+}
+
+static void
+manage_shared_gone(void *ctx, const char *name)
+{
+    const char *rest;
+    const struct shared_kind *kind = shared_kind_of(name, &rest);
+
+    if (kind != NULL)
+        kind->gone(ctx, rest);
+}
+
+static void
+manage_shared_looked(void *ctx)
+{
+    (void)ctx;
+}
+
+const char *
+manage_shared_text(void *ctx, const char *name)
+{
+    struct manage *m = ctx;
+    struct manage_shared *s = m->shared;
+    const char *rest;
+
+    OBJ_CHECK(m, MANAGE_MAGIC);
+    if (s == NULL)
+        return NULL;
+    if (strcmp(name, "policy") == 0)
+        return s->policy;
+    if (strcmp(name, "policy/before") == 0)
+        return s->before;
+    if (shared_kind_of(name, &rest) == &shared_kinds[0])
+        for (unsigned i = 0; i < s->nparams; i++)
+            if (s->params[i].i == conf_param_find(slice_str(rest)))
+                return s->params[i].value;
+    return NULL;
+}
+
+int
+manage_shared_open(struct manage *m)
+{
+    const struct fleet_shared_user user = {.take = manage_shared_take,
+        .gone = manage_shared_gone,
+        .looked = manage_shared_looked,
+        .ctx = m};
+
+    tassert(m->fleet != NULL && m->shared == NULL);
+    m->shared = calloc(1, sizeof(*m->shared));
+    return m->shared != NULL ? fleet_shared_use(m->fleet, &user) : TERR_NOMEM;
+}
+
+void
+manage_shared_close(struct manage *m)
+{
+    if (m->shared == NULL)
+        return;
+    free(m->shared->policy);
+    free(m->shared->before);
+    free(m->shared->params);
+    free(m->shared);
+    m->shared = NULL;
+}
