@@ -121,6 +121,7 @@ static const struct admin_host manage_host = {
     .tls = manage_tls_each,
     .tls_list = manage_tls_list,
     .tls_reload = manage_tls_reload,
+    .shared_text = manage_shared_text,
     .walk_tags = manage_host_walk_tags,
 };
 

@@ -61,7 +61,8 @@ struct admin_host {
     void (*tls)(void *ctx, void (*each)(void *to, const struct admin_tls *t), void *to);
     /* With `most` certificates each; the caller's. */
     json_t *(*tls_list)(void *ctx, unsigned most);
-    unsigned (*tls_reload)(void *ctx, json_t **answer); /* as reload, of certificates alone */
+    unsigned (*tls_reload)(void *ctx, json_t **answer);      /* as reload, of certificates alone */
+    const char *(*shared_text)(void *ctx, const char *name); /* manage_shared_text() */
     void (*walk_tags)(void *ctx); /* soon: tag_purge_walk(), until there is nothing to do */
 };
 

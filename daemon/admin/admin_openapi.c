@@ -49,6 +49,22 @@ openapi_content(const char *kind, json_t *schema)
     return json_pack("{s{s{so}}}", "content", kind, "schema", schema);
 }
 
+/* The last word, `text`, is left. */
+static bool
+openapi_is_only_text(const char *asks)
+{
+    return strcmp(asks + strspn(asks, " "), "text") == 0;
+}
+
+/* The body is no object. */
+static bool
+openapi_is_text(const char *asks)
+{
+    const char *last = strrchr(asks, ' ');
+
+    return openapi_is_only_text(last != NULL ? last : asks);
+}
+
 /* Members of an object; NULL: the route takes none. */
 static json_t *
 openapi_body(const char *asks)
@@ -56,7 +72,7 @@ openapi_body(const char *asks)
     json_t *properties, *required, *schema;
     struct openapi_word w;
 
-    if (strcmp(asks, "text") == 0)
+    if (openapi_is_text(asks))
         return openapi_content("text/plain", openapi_type("string"));
     properties = json_object();
     required = json_array();
@@ -80,14 +96,14 @@ openapi_body(const char *asks)
 static json_t *
 openapi_parameters(const struct admin_route *r)
 {
-    const char *asks = strcmp(r->asks, "text") == 0 ? "" : r->asks;
+    const char *asks = r->asks;
     json_t *list = json_array();
     struct openapi_word w;
 
     if (strchr(r->path, '*') != NULL)
         json_array_append_new(list, json_pack("{sssssbso}", "name", "name", "in", "path",
                                         "required", 1, "schema", openapi_type("string")));
-    while (openapi_next(&asks, &w))
+    while (!openapi_is_only_text(asks) && openapi_next(&asks, &w))
         if (w.query)
             json_array_append_new(
                 list, json_pack("{sssssbso}", "name", w.name, "in", "query", "required",

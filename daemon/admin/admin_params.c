@@ -54,8 +54,8 @@ admin_do_parameters(struct admin_call *c)
 }
 
 /* A number or a switch may be written as JSON has them.  False: it is a list, a map or null. */
-static bool
-params_text(const json_t *v, char *out, size_t size)
+bool
+admin_param_text(const json_t *v, char *out, size_t size)
 {
     if (json_is_string(v) && json_string_length(v) < size)
         memcpy(out, json_string_value(v), json_string_length(v) + 1);
@@ -125,7 +125,7 @@ admin_do_parameter_set(struct admin_call *c)
     v = json_object_get(o, "value");
     if (v == NULL)
         admin_fail(c, 400, NULL, "the body has no member 'value'");
-    else if (!params_text(v, value, sizeof(value)))
+    else if (!admin_param_text(v, value, sizeof(value)))
         admin_fail(c, 400, NULL, "the member 'value' must be text, a number or a switch");
     else
         params_change(c, (unsigned)i, value);

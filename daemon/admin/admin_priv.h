@@ -127,6 +127,8 @@ char *admin_render(struct admin_call *c, size_t *len);
 /* admin_memory.c.  Bytes, of one snapshot: a branch is the sum of its leaves, the total of all. */
 uint64_t memory_of_branch(const struct storage_stats *s, const char *name);
 uint64_t memory_total(const struct storage_stats *s);
+/* admin_params.c.  A number or a switch may be written as JSON has them.  False: it is no value. */
+bool admin_param_text(const json_t *v, char *out, size_t size);
 /* admin_tags.c: the purge of `tags`, which are an array of texts, or one text. */
 void admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft);
 /* Of everything that was fetched before now. */

@@ -57,6 +57,22 @@
     X(GET, "/v1/fleet", fleet, "",                                                                 \
       "This node's fleet: its engine, its place in the log, for how long stored responses are "    \
       "trusted, and all nodes")                                                                    \
+    X(GET, "/v1/fleet/shared", fleet_shared, "",                                                   \
+      "What all nodes have alike, its versions, and what each node says of them")                  \
+    X(PUT, "/v1/fleet/policies/*", fleet_policy, "?timeout_ms=integer text",                       \
+      "The body is a policy's text: when every node has compiled it all use it; 422 when one "     \
+      "cannot, 503 when one says nothing: then no node uses it; 202: not all have it in use yet")   \
+    X(POST, "/v1/fleet/rollback", fleet_rollback, "?timeout_ms=integer",                           \
+      "The fleet's policy of before, at all nodes; before the first one each has its own")         \
+    X(PUT, "/v1/fleet/parameters/*", fleet_parameter, "?timeout_ms=integer value=string!",         \
+      "{\"value\": VALUE}: at all nodes, and those that join; above what files say")               \
+    X(DELETE, "/v1/fleet/parameters/*", fleet_parameter_unset, "",                                 \
+      "Each node has its file's value again")                                                      \
+    X(PUT, "/v1/fleet/tables/*", fleet_table, "?timeout_ms=integer text",                          \
+      "The body is its entries: the table's newest version at all nodes, and those that join")     \
+    X(PUT, "/v1/fleet/challenges/*", fleet_challenge, "?timeout_ms=integer text",                  \
+      "The body is what every node answers an ACME CA for this token; by tarn-acme")               \
+    X(DELETE, "/v1/fleet/challenges/*", fleet_challenge_end, "", "It is answered no more")         \
     X(GET, "/v1/backends", backends, "",                                                           \
       "Backends, their health, what their probes saw; directors and their members")                \
     X(PUT, "/v1/backends/*/health", backend_health, "health=string!",                              \

@@ -192,8 +192,10 @@ ctl_fleet(struct ctl *c)
     int rc;
 
     if (c->nargs > 0 && strcmp(c->args[0], "status") != 0) {
-        ctl_say(
-            "fleet %s: there is `tarnctl fleet status`, or `tarnctl fleet` for short", c->args[0]);
+        ctl_say("fleet %s: there is `tarnctl fleet status`, or `tarnctl fleet` for short; `tarnctl "
+                "help "
+                "fleet` lists the others",
+            c->args[0]);
         return CTL_USAGE;
     }
     rc = ctl_ask(c, "GET", "/v1/fleet", NULL, &o);
@@ -217,9 +219,8 @@ ctl_fleet(struct ctl *c)
 
 /* ---- what is asked of an invalidation ---- */
 
-/* "5s", "300ms", "1m" in milliseconds; -1: it is none. */
-static long long
-fleet_ms(const char *text)
+long long
+ctl_fleet_ms(const char *text)
 {
     static const struct {
         const char *unit;
@@ -246,7 +247,7 @@ ctl_fleet_ask(struct ctl *c, json_t *body)
         return CTL_USAGE;
     }
     if (c->timeout != NULL) {
-        long long ms = fleet_ms(c->timeout);
+        long long ms = ctl_fleet_ms(c->timeout);
 
         if (ms < 0) {
             ctl_say("--timeout %s: a time with its unit, as 5s or 300ms, 10m at most", c->timeout);

@@ -18,7 +18,7 @@
 
 enum {
     /* In a command's name: "vcl load". */
-    WORDS_MAX = 2
+    WORDS_MAX = 3
 };
 
 enum {

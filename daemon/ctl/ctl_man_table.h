@@ -19,7 +19,7 @@
     X("purge", "", "purge-tag ban why")                                                            \
     X("purge-tag", "", "purge ban")                                                                \
     X("ban", "add bans, and list them", "purge purge-tag why")                                     \
-    X("fleet", "", "purge purge-tag ban status")                                                   \
+    X("fleet", "show how a fleet is, and set what all its nodes have alike", "purge vcl param table")  \
     X("vcl", "load, use, label and discard policies", "reload why")                                \
     X("backend", "list backends, and set their health", "vcl stat")                                \
     X("table", "list, show and load tables in shared memory", "vcl")                               \
@@ -60,9 +60,12 @@
       "comparisons with && between them: FIELD OPERATOR ARGUMENT; between quotes, for the shell")  \
     X("", "--wait all|log",                                                                        \
       "in a fleet: all waits until every node has applied it, log until it is in the fleet's log. Default: log") \
-    X("", "--timeout T", "with --wait: T at most, as 5s or 300ms, up to 10m. Default: wait of the section fleet") \
+    X("", "--timeout T", "with --wait, and of what all nodes are to have: T at most, as 5s or 300ms, up to 10m. Default: wait of the section fleet, or 10s") \
     X("", "--local", "in a fleet: at this node alone")                                             \
     X("fleet", "status", "what it prints without it, too")                                         \
+    X("fleet", "NAME", "of a policy, a parameter, or a table of each node's configuration")         \
+    X("fleet", "FILE", "a policy, or a table's entries; - is standard input")                       \
+    X("fleet", "VALUE", "as in a file; `tarnctl param list NAME` has its bounds")                   \
     X("vcl", "--use", "use it at once, for all requests from now on")                              \
     X("vcl", "LABEL", "a name that stands for a policy, and can stand for another one later")      \
     X("vcl", "NAME", "of a policy; `tarnctl vcl list` has them")                                   \
@@ -105,6 +108,8 @@
     X("purge", "tarnctl purge http://www.example.com/page --wait all --timeout 5s",                \
       "remove it at all nodes, and wait until they have")                                          \
     X("fleet", "tarnctl fleet", "are all nodes in step?")                                          \
+    X("fleet", "tarnctl fleet vcl use v2 /etc/tarn/v2.vcl", "one policy for all nodes, if all can compile it") \
+    X("fleet", "tarnctl fleet param set default_ttl 5m", "one value for all nodes")                 \
     X("vcl", "tarnctl vcl load --use v2 /etc/tarn/v2.vcl", "compile a policy, and use it")         \
     X("vcl", "tarnctl vcl use boot", "back to the one that tarnd began with")                      \
     X("backend", "tarnctl backend set-health app1 sick", "app1 gets no more requests")             \

@@ -81,6 +81,26 @@
       "the newest.  Exit status 1: this node trusts nothing that it has stored, or a node is not\n" \
       "in step.\n",                                                                                \
       "nodes that share invalidations, and for how long this one trusts what it has stored")       \
+    X("fleet shared", "", 0, 0, fleet_shared,                                                      \
+      "NODES names those that have not taken it, or refuse it.\n",                                  \
+      "what all nodes have alike: its versions, and which nodes have them")                        \
+    X("fleet vcl use", "[--timeout T] NAME FILE", 2, 2, fleet_vcl_use,                             \
+      "FILE - is standard input.  When every node has compiled it all use it, and so do nodes that\n" \
+      "join; where one cannot, or says nothing for 10 s or T, no node does.  Exit status 4: some\n" \
+      "do not use it yet.\n",                                                                      \
+      "one policy for all nodes")                                                                  \
+    X("fleet vcl rollback", "[--timeout T]", 0, 0, fleet_vcl_rollback,                             \
+      "Before the first one each node has its own.\n",                                             \
+      "the fleet's policy of before, at all nodes")                                                \
+    X("fleet param set", "[--timeout T] NAME VALUE", 2, 2, fleet_param_set,                        \
+      "It counts above the files of the nodes, also behind a reload, and at nodes that join.  Where\n" \
+      "one node refuses it, all have what was there before.\n",                                    \
+      "set a parameter at all nodes")                                                              \
+    X("fleet param unset", "NAME", 1, 1, fleet_param_unset, "",                                    \
+      "each node has its file's value again")                                                      \
+    X("fleet table load", "[--timeout T] NAME FILE", 2, 2, fleet_table_load,                       \
+      "FILE - is standard input, as of `table load`.  The fleet is then the table's writer.\n",     \
+      "load a table at all nodes")                                                                 \
     X("vcl list", "", 0, 0, vcl_list, "", "policies that are loaded, and labels")                  \
     X("vcl load", "[--use] NAME FILE", 2, 2, vcl_load,                                             \
       "FILE - is standard input.  Every error is printed; nothing changes until the policy is\n"   \
@@ -137,7 +157,7 @@
       "    source <(tarnctl completion bash)      in ~/.bashrc, or in ~/.zshrc with zsh\n"         \
       "    tarnctl completion fish | source       in ~/.config/fish/config.fish\n",                \
       "what a shell needs to complete commands")                                                   \
-    X("help", "[COMMAND]", 0, 2, help,                                                             \
+    X("help", "[COMMAND]", 0, 3, help,                                                             \
       "As `tarnctl COMMAND --help`; of the first word of several, as vcl, their synopses.\n",      \
       "help of one command, or of all")
 

@@ -30,7 +30,7 @@ policies_find_label(struct policies *ps, const char *label)
 }
 
 /* A policy's or a label's: as an ID of the language, and dots. */
-static bool
+bool
 policies_name_ok(const char *name)
 {
     size_t len = strlen(name);

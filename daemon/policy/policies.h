@@ -41,6 +41,7 @@ void policies_set_peers(struct policies *ps, struct peers *peers); /* NULL: none
 /* No worker runs any more, and the cache has been closed: responses of a policy's making hold it. */
 void policies_close(struct policies **pp);
 
+bool policies_name_ok(const char *name); /* of a policy or a label */
 /* Compiles, makes its backends and runs vcl_init.  `file_name` stands in messages, and includes are
  * sought beside it.  0, *errors has warnings or is NULL; TERR_CONFIG and *errors (vcl_errors_free);
  * TERR_EXISTS: the name is taken; TERR_SYNTAX: it is no name; TERR_LIMIT; TERR_NOMEM. */

@@ -192,6 +192,12 @@ policies_unlabel(struct policies *ps, const char *label)
     return said.err;
 }
 
+bool
+policies_name_ok(const char *name)
+{
+    return name[0] != '\0';
+}
+
 void
 policies_each(struct policies *ps, void (*f)(void *ctx, const struct policy_seen *seen), void *ctx)
 {
@@ -391,6 +397,13 @@ host_walk_tags(void *ctx)
     rcu_leave();
 }
 
+static const char *
+host_shared_text(void *ctx, const char *name)
+{
+    (void)ctx, (void)name;
+    return NULL;
+}
+
 static void
 world_on_wake(struct inbox *in)
 {
@@ -410,7 +423,7 @@ world_open(const char *admin_section)
         .append = told_append, .begin = told_nothing, .end = told_nothing, .wants_text = true};
     static const struct admin_host host = {host_state, host_stop, host_drain, host_params,
         host_set_params, host_connections, host_listeners, host_reload, host_tls, host_tls_list,
-        host_tls_reload, host_walk_tags};
+        host_tls_reload, host_shared_text, host_walk_tags};
     struct conf_error *errors;
     char yaml[512];
 

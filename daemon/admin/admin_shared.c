@@ -1,0 +1,542 @@
+/* admin_shared.c -- what all nodes of the fleet are to have alike: policies, parameters, tables, answers to CAs.
+ *
+ * A thing is written into the engine, and every node says whether it has taken it (fleet/fleet_shared.h); the answer waits
+ * for that.
+ *
+ *   policy      tried -> used                      every living node has compiled it, then all use it
+ *               tried -> refused, or too late      it is forgotten, and no node has used it
+ *   parameter   set, and refused by a node         the value of before is set again
+ *   table       set, and refused by a node         the others have it: the answer says who has not
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "conf/conf_params.h"
+#include "daemon/admin/admin_priv.h"
+#include "daemon/base/loop.h"
+#include "daemon/fleet/fleet.h"
+#include "daemon/fleet/fleet_shared.h"
+#include "daemon/policy/policies.h"
+#include "daemon/proxy/challenges.h"
+#include "daemon/table/table_load.h"
+#include "daemon/table/table_view.h"
+#include "vcl-lite/vcl.h"
+
+enum {
+    SHARED_TIMEOUT_MS = 10000, /* unless the query says another; a policy is compiled meanwhile */
+    SHARED_TIMEOUT_MAX_MS = 600000,
+    SHARED_WHY_MAX = 320,
+};
+
+#define THING_POLICY "policy"
+#define THING_TRY    "policy/try"
+#define THING_BEFORE "policy/before"
+
+enum shared_step {
+    SHARED_TRY, /* a policy: does every node compile it? */
+    SHARED_SET,
+};
+
+struct shared_call {
+    struct fleet_shared_wait wait;
+    enum shared_step step;
+    uint64_t timeout_ms;
+    struct slice text; /* TRY: owned; what is set when no node refuses */
+    char *before; /* SET: owned; what was there before, "": nothing; NULL: it is not taken back */
+};
+
+/* ---- what there is ---- */
+
+static json_t *
+shared_nodes_json(struct fleet *f, const char *name, const char *version)
+{
+    static const char *const words[] = {[FLEET_THING_SILENT] = "silent",
+        [FLEET_THING_TAKEN] = "taken",
+        [FLEET_THING_REFUSED] = "refused"};
+    struct fleet_node_status s;
+    json_t *list = json_array();
+    char why[FLEET_THING_WHY_MAX];
+
+    for (unsigned i = 0; fleet_node_status(f, i, &s); i++) {
+        json_t *o = json_object();
+
+        json_put_text(o, "node", s.name);
+        json_put(o, "lives", json_boolean(s.lives));
+        json_put_text(o, "state", words[fleet_thing_at(f, i, name, version, why)]);
+        json_put(o, "why", why[0] != '\0' ? json_any_text(slice_str(why)) : json_null());
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+/* The node's fleet; NULL: answered. */
+static struct fleet *
+shared_fleet(struct admin_call *c)
+{
+    if (c->admin->env.fleet == NULL)
+        admin_fail(c, 404, "a section 'fleet' in the configuration", "this node is in no fleet");
+    return c->admin->env.fleet;
+}
+
+void
+admin_do_fleet_shared(struct admin_call *c)
+{
+    struct fleet *f = shared_fleet(c);
+    struct fleet_thing_status s;
+    json_t *o, *list;
+
+    if (f == NULL)
+        return;
+    o = json_object();
+    list = json_array();
+    for (unsigned i = 0; fleet_thing_status(f, i, &s); i++) {
+        json_t *thing = json_object();
+
+        json_put(thing, "name", json_any_text(slice_str(s.name)));
+        json_put_text(thing, "version", s.version);
+        json_put(thing, "nodes", shared_nodes_json(f, s.name, s.version));
+        json_array_append_new(list, thing);
+    }
+    json_put(o, "shared", list);
+    json_put_text(o, "why", fleet_shared_trouble(f));
+    admin_answer(c, 200, o);
+}
+
+/* ---- waiting for the nodes ---- */
+
+static void
+shared_call_leave(struct admin_call *c)
+{
+    struct shared_call *call = c->waits;
+
+    fleet_shared_wait_end(c->admin->env.fleet, &call->wait);
+    free((char *)(uintptr_t)call->text.ptr);
+    free(call->before);
+    free(call);
+    c->waits = NULL;
+}
+
+/* 0, and it is sent; else answered. */
+static int
+shared_send(
+    struct admin_call *c, const char *name, struct slice text, char version[FLEET_VERSION_MAX])
+{
+    struct fleet *f = c->admin->env.fleet;
+    const char *why = "";
+    int err = fleet_share(f, name, text, version);
+
+    if (err == TERR_LIMIT) {
+        admin_fail(c, 413, NULL, "%d bytes and %d things are the most that a fleet shares",
+            (int)FLEET_THING_BYTES_MAX, (int)FLEET_THINGS_MAX);
+    } else if (err != 0) {
+        if (fleet_is_up(f, &why))
+            why = fleet_shared_trouble(f);
+        admin_fail(c, 503, NULL,
+            "the fleet's engine cannot be reached, or refuses: %s; nothing was done",
+            why != NULL && why[0] != '\0' ? why : "this node is not in step yet");
+    }
+    return err;
+}
+
+/* What the nodes say is wrong; with `silent` also which have said nothing. */
+static json_t *
+shared_errors_json(struct fleet *f, const char *name, const char *version, bool silent)
+{
+    char why[FLEET_THING_WHY_MAX], text[FLEET_THING_WHY_MAX + 80];
+    struct fleet_node_status s;
+    json_t *list = json_array();
+
+    for (unsigned i = 0; fleet_node_status(f, i, &s); i++) {
+        enum fleet_thing_said said = fleet_thing_at(f, i, name, version, why);
+        json_t *o;
+
+        if (!s.lives || said == FLEET_THING_TAKEN || (said == FLEET_THING_SILENT && !silent))
+            continue;
+        o = json_object();
+        snprintf(text, sizeof(text), "node %s: %s", s.name,
+            said == FLEET_THING_SILENT ? "it has said nothing yet" : why);
+        json_put(o, "message", json_any_text(slice_str(text)));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static void
+shared_fail(struct admin_call *c, unsigned status, const char *text)
+{
+    struct shared_call *call = c->waits;
+    json_t *o = json_object();
+
+    json_put_text(o, "error", text);
+    json_put(o, "errors",
+        shared_errors_json(c->admin->env.fleet, call->wait.name, call->wait.version,
+            call->wait.outcome == FLEET_SHARED_LATE));
+    json_put_text(o, "version", call->wait.version);
+    json_put(
+        o, "nodes", shared_nodes_json(c->admin->env.fleet, call->wait.name, call->wait.version));
+    admin_answer(c, status, o);
+}
+
+static void
+shared_done(struct admin_call *c, unsigned status, const char *why)
+{
+    struct shared_call *call = c->waits;
+    json_t *o = json_object();
+
+    json_put_text(o, "shared", call->wait.name);
+    json_put_text(o, "version", call->wait.version);
+    json_put(o, "all", json_boolean(status == 200));
+    if (why != NULL)
+        json_put_text(o, "why", why);
+    json_put(
+        o, "nodes", shared_nodes_json(c->admin->env.fleet, call->wait.name, call->wait.version));
+    admin_answer(c, status, o);
+}
+
+static void
+shared_take_back(struct admin_call *c)
+{
+    struct shared_call *call = c->waits;
+    struct fleet *f = c->admin->env.fleet;
+    char version[FLEET_VERSION_MAX];
+
+    if (call->before != NULL && call->before[0] != '\0')
+        fleet_share(f, call->wait.name, slice_str(call->before), version);
+    else if (call->before != NULL)
+        fleet_unshare(f, call->wait.name);
+}
+
+static void
+shared_set_outcome(struct admin_call *c)
+{
+    struct shared_call *call = c->waits;
+
+    switch (call->wait.outcome) {
+    case FLEET_SHARED_WAITS:
+        return;
+    case FLEET_SHARED_TAKEN:
+        shared_done(c, 200, NULL);
+        return;
+    case FLEET_SHARED_LATE:
+        shared_done(c, 202,
+            "not every node has taken it in that time; the others will, at their next look");
+        return;
+    case FLEET_SHARED_REPLACED:
+        shared_fail(c, 409, "another node has set it meanwhile");
+        return;
+    case FLEET_SHARED_REFUSED:
+        shared_take_back(c);
+        shared_fail(c, 422,
+            call->before != NULL ? "a node refuses it: what was there before counts again"
+                                 : "a node refuses it; those that say taken have it");
+        return;
+    }
+}
+
+/* What this node has of the thing; "": nothing.  Owned; NULL: no memory. */
+static char *
+shared_before(const struct admin_call *c, const char *name)
+{
+    const struct admin_env *env = &c->admin->env;
+    const char *text = env->host->shared_text(env->host_ctx, name);
+
+    return strdup(text != NULL ? text : "");
+}
+
+/* Every node has compiled it. */
+static void
+shared_use_tried(struct admin_call *c)
+{
+    struct shared_call *call = c->waits;
+    struct fleet *f = c->admin->env.fleet;
+    char version[FLEET_VERSION_MAX];
+
+    call->before = shared_before(c, THING_POLICY);
+    if (call->before == NULL) {
+        admin_fail_terr(c, TERR_NOMEM, THING_POLICY);
+        return;
+    }
+    if ((call->before[0] != '\0' &&
+            shared_send(c, THING_BEFORE, slice_str(call->before), version) != 0) ||
+        shared_send(c, THING_POLICY, call->text, call->wait.version) != 0)
+        return;
+    fleet_unshare(f, THING_TRY);
+    call->step = SHARED_SET;
+    snprintf(call->wait.name, sizeof(call->wait.name), "%s", THING_POLICY);
+    call->wait.deadline_ms = loop_deadline(c->admin->env.loop, (int64_t)call->timeout_ms);
+    fleet_shared_wait_start(f, &call->wait);
+}
+
+static void
+shared_try_outcome(struct admin_call *c)
+{
+    struct shared_call *call = c->waits;
+
+    if (call->wait.outcome == FLEET_SHARED_WAITS)
+        return;
+    if (call->wait.outcome == FLEET_SHARED_TAKEN) {
+        shared_use_tried(c);
+        return;
+    }
+    if (call->wait.outcome == FLEET_SHARED_REFUSED)
+        shared_fail(c, 422, "a node cannot compile it: no node uses it");
+    else if (call->wait.outcome == FLEET_SHARED_LATE)
+        shared_fail(c, 503, "not every node has compiled it in that time: no node uses it");
+    else
+        shared_fail(c, 409, "another node tries a policy at the same time: no node uses this one");
+    if (call->wait.outcome != FLEET_SHARED_REPLACED)
+        fleet_unshare(c->admin->env.fleet, THING_TRY);
+}
+
+static void
+shared_call_resume(struct admin_call *c)
+{
+    struct shared_call *call = c->waits;
+
+    if (call->step == SHARED_TRY)
+        shared_try_outcome(c);
+    else
+        shared_set_outcome(c);
+}
+
+/* Takes text's memory and before's.  Answered, or it is later. */
+static void
+shared_begin(
+    struct admin_call *c, enum shared_step step, const char *name, struct slice text, char *before)
+{
+    static const struct admin_arg args[] = {
+        {"timeout_ms", 10, 0, SHARED_TIMEOUT_MAX_MS, NULL}, {NULL, 0, 0, 0, NULL}};
+    uint64_t timeout = SHARED_TIMEOUT_MS;
+    struct shared_call *call = calloc(1, sizeof(*call));
+
+    if (call != NULL)
+        *call = (struct shared_call){.step = step, .text = text, .before = before};
+    if (call == NULL || text.ptr == NULL) {
+        free((char *)(uintptr_t)text.ptr);
+        free(before);
+        free(call);
+        admin_fail_terr(c, TERR_NOMEM, name);
+        return;
+    }
+    list_init(&call->wait.link);
+    c->waits = call;
+    c->leave = shared_call_leave;
+    if (!admin_args(c, args, &timeout) || shared_send(c, name, text, call->wait.version) != 0)
+        return;
+    call->timeout_ms = timeout;
+    call->wait.task = c->task;
+    call->wait.deadline_ms = loop_deadline(c->admin->env.loop, (int64_t)timeout);
+    snprintf(call->wait.name, sizeof(call->wait.name), "%s", name);
+    c->resume = shared_call_resume;
+    fleet_shared_wait_start(c->admin->env.fleet, &call->wait);
+}
+
+/* "FRONT\nTEXT", owned; .ptr NULL: no memory. */
+static struct slice
+shared_join(const char *front, struct slice text)
+{
+    size_t len = strlen(front);
+    char *p = malloc(len + text.len + 2);
+
+    if (p == NULL)
+        return slice_of(NULL, 0);
+    memcpy(p, front, len);
+    p[len] = '\n';
+    memcpy(p + len + 1, text.ptr, text.len);
+    p[len + 1 + text.len] = '\0';
+    return slice_of(p, len + 1 + text.len);
+}
+
+static struct slice
+shared_copy(struct slice text)
+{
+    char *p = strndup(text.len > 0 ? text.ptr : "", text.len);
+
+    return slice_of(p, p != NULL ? text.len : 0);
+}
+
+/* "parameter/NAME"; false: answered. */
+static bool
+shared_name(struct admin_call *c, const char *kind, char out[FLEET_THING_NAME_MAX + 1])
+{
+    if (strpbrk(c->name, " \t\r\n") == NULL) {
+        snprintf(out, FLEET_THING_NAME_MAX + 1, "%s%s", kind, c->name);
+        return true;
+    }
+    admin_fail(c, 400, NULL, "'%s' has white space", c->name);
+    return false;
+}
+
+/* ---- policies ---- */
+
+void
+admin_do_fleet_policy(struct admin_call *c)
+{
+    if (shared_fleet(c) == NULL)
+        return;
+    if (c->body.len == 0) {
+        admin_fail(c, 400, "send the policy's text as the body", "the body is empty");
+        return;
+    }
+    if (!policies_name_ok(c->name)) {
+        admin_fail(
+            c, 400, "a letter, then letters, digits, - and _", "'%.64s' is no name", c->name);
+        return;
+    }
+    shared_begin(c, SHARED_TRY, THING_TRY, shared_join(c->name, c->body), NULL);
+}
+
+void
+admin_do_fleet_rollback(struct admin_call *c)
+{
+    struct fleet *f = shared_fleet(c);
+    char *before, *now;
+
+    if (f == NULL)
+        return;
+    before = shared_before(c, THING_BEFORE);
+    now = shared_before(c, THING_POLICY);
+    if (now != NULL && now[0] == '\0')
+        admin_fail(c, 409, "PUT /v1/fleet/policies/NAME sets one",
+            "the fleet has no policy: each node has its own");
+    else if (before != NULL && before[0] != '\0')
+        shared_begin(c, SHARED_TRY, THING_TRY, shared_copy(slice_str(before)), NULL);
+    else /* before it each node had its own */
+        shared_begin(c, SHARED_SET, THING_POLICY, shared_copy(slice_of("", 0)),
+            shared_before(c, THING_POLICY));
+    free(before);
+    free(now);
+}
+
+/* ---- parameters ---- */
+
+/* Would it do here?  False: answered. */
+static bool
+shared_check_param(struct admin_call *c, const char *value)
+{
+    const struct admin_env *env = &c->admin->env;
+    struct conf_params next = *env->host->params(env->host_ctx);
+    int i = conf_param_find(slice_str(c->name));
+    struct conf_param p;
+    char why[256] = "";
+
+    if (i < 0) {
+        admin_fail(c, 404, "GET /v1/parameters lists them", "no parameter is named '%s'", c->name);
+        return false;
+    }
+    conf_param_see(&next, (unsigned)i, &p);
+    if (!p.live) {
+        admin_fail(c, 409, "write it in tarn.yaml of each node",
+            "%s cannot change while tarnd runs", p.name);
+        return false;
+    }
+    if (value != NULL &&
+        conf_param_set(&next, (unsigned)i, slice_str(value), why, sizeof(why)) != 0) {
+        admin_fail(c, 400, p.type, "%s", why);
+        return false;
+    }
+    return true;
+}
+
+void
+admin_do_fleet_parameter(struct admin_call *c)
+{
+    static const char *const members[] = {"value", NULL};
+    char name[FLEET_THING_NAME_MAX + 1], value[128];
+    json_t *o;
+
+    o = admin_body(c, members);
+    if (o == NULL)
+        return;
+    if (!admin_param_text(json_object_get(o, "value"), value, sizeof(value)))
+        admin_fail(c, 400, NULL, "the member 'value' must be text, a number or a switch");
+    else if (shared_fleet(c) != NULL && shared_name(c, "parameter/", name) &&
+             shared_check_param(c, value))
+        shared_begin(c, SHARED_SET, name, shared_copy(slice_str(value)), shared_before(c, name));
+    json_decref(o);
+}
+
+/* Taken back; each node has its file's value again at its next look. */
+static void
+shared_remove(struct admin_call *c, const char *name)
+{
+    int err = fleet_unshare(c->admin->env.fleet, name);
+    json_t *o;
+
+    if (err != 0) {
+        admin_fail(
+            c, 503, NULL, "the fleet's engine cannot be reached, or refuses; nothing was done");
+        return;
+    }
+    o = json_object();
+    json_put_text(o, "removed", name);
+    admin_answer(c, 200, o);
+}
+
+void
+admin_do_fleet_parameter_unset(struct admin_call *c)
+{
+    char name[FLEET_THING_NAME_MAX + 1];
+
+    if (shared_fleet(c) != NULL && shared_name(c, "parameter/", name) &&
+        shared_check_param(c, NULL))
+        shared_remove(c, name);
+}
+
+/* ---- tables ---- */
+
+void
+admin_do_fleet_table(struct admin_call *c)
+{
+    const struct conf *conf = c->admin->env.conf;
+    char name[FLEET_THING_NAME_MAX + 1], why[SHARED_WHY_MAX];
+    enum table_kind kind = TABLE_ANY;
+    bool found = false;
+
+    if (shared_fleet(c) == NULL || !shared_name(c, "table/", name))
+        return;
+    for (unsigned i = 0; i < conf->ntables; i++)
+        if (strcmp(conf->tables[i].name, c->name) == 0) {
+            found = true;
+            kind = table_kind_find(conf->tables[i].kind);
+        }
+    if (!found) {
+        admin_fail(c, 404, "GET /v1/tables lists them", "no table is named '%s'", c->name);
+        return;
+    }
+    if (table_check(kind == TABLE_ANY ? TABLE_MAP : kind, c->body, why, sizeof(why)) != 0) {
+        admin_fail(c, 422, "an entry a line: a key and, behind white space, its value", "%s", why);
+        return;
+    }
+    shared_begin(c, SHARED_SET, name,
+        shared_join(kind == TABLE_ANY ? "" : table_kind_name(kind), c->body), NULL);
+}
+
+/* ---- answers to CAs ---- */
+
+void
+admin_do_fleet_challenge(struct admin_call *c)
+{
+    char name[FLEET_THING_NAME_MAX + 1];
+
+    if (shared_fleet(c) == NULL || !shared_name(c, "challenge/", name))
+        return;
+    if (!challenge_is_token(slice_str(c->name)) || c->body.len == 0 ||
+        c->body.len > CHALLENGE_TEXT_MAX)
+        admin_fail(c, 400,
+            "a token of RFC 8555 8.1 in the path, what it is answered with as the body",
+            "this is no challenge");
+    else
+        shared_begin(c, SHARED_SET, name, shared_copy(c->body), NULL);
+}
+
+void
+admin_do_fleet_challenge_end(struct admin_call *c)
+{
+    char name[FLEET_THING_NAME_MAX + 1];
+
+    if (shared_fleet(c) != NULL && shared_name(c, "challenge/", name))
+        shared_remove(c, name);
+}
