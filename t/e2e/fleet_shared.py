@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""fleet_shared.py TARND TARNCTL [TEST...] -- what all nodes have alike: policies, parameters, tables, answers to CAs.
+
+redis-server is the engine.
+"""
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+from fleet_world import POLICY, FleetTest, main, wait_for_proofs
+from tarnd import free_port, wait_until
+
+
+class Shared(FleetTest):
+    def policy(self, word):
+        return POLICY.format(port=self.origin.server_address[1]) + \
+            'sub vcl_deliver { set resp.http.word = "%s"; }\n' % word
+
+    def put(self, node, path, body, method="PUT"):
+        """(status, answer)"""
+        c = http.client.HTTPConnection("tarn")
+        c.sock = socket.socket(socket.AF_UNIX)
+        c.sock.settimeout(60)
+        c.sock.connect(os.path.join(node.dir, "admin.sock"))
+        c.request(method, path, body=body)
+        r = c.getresponse()
+        answer = json.load(r)
+        c.close()
+        return r.status, answer
+
+    def words(self, nodes, path="/x"):
+        return [n.ask(path).fields.get("word") for n in nodes]
+
+    def use(self, node, name, word, **query):
+        q = "&".join(f"{k}={v}" for k, v in query.items())
+        return self.put(node, f"/v1/fleet/policies/{name}" + (f"?{q}" if q else ""), self.policy(word))
+
+    def ctl(self, node, *args, stdin=None):
+        p = subprocess.run([self.programs[1], "-a", f"unix:{node.dir}/admin.sock", *args], input=stdin, capture_output=True, text=True, timeout=60)
+        return p.returncode, p.stdout, p.stderr
+
+    # ---- policies ----
+
+    def test_a_policy_is_used_by_all_and_by_those_that_join(self):
+        nodes = self.nodes(policy=True)
+        status, said = self.use(nodes[1], "v1", "one")
+        self.assertEqual((status, said["all"]), (200, True), said)
+        self.assertEqual({n["state"] for n in said["nodes"]}, {"taken"})
+        self.assertEqual(self.words(nodes), ["one"] * 3)
+        nodes.append(self.node("d", policy=True))
+        wait_until(lambda: self.words(nodes[3:]) == ["one"], "the one that joins has it", 20)
+        self.assertEqual(self.use(nodes[3], "v2", "two")[0], 200)
+        self.assertEqual(self.words(nodes), ["two"] * 4)
+
+    def test_a_policy_that_one_node_cannot_compile_is_used_by_none(self):
+        nodes = self.nodes(policy=True)
+        self.assertEqual(self.use(nodes[0], "v1", "one")[0], 200)
+        status, said = self.put(nodes[1], "/v1/fleet/policies/v2", self.policy("two").replace("req.method", "req.methodd"))
+        self.assertEqual(status, 422, said)
+        self.assertIn("no node uses it", said["error"])
+        self.assertIn("v2:", said["errors"][0]["message"])
+        # A name that one node has for another text.
+        status, _ = self.put(nodes[2], "/v1/policies/v3", self.policy("mine"))
+        self.assertEqual(status, 201)
+        status, said = self.use(nodes[0], "v3", "three")
+        self.assertEqual(status, 422, said)
+        self.assertEqual([e["message"].partition(":")[0] for e in said["errors"]], ["node c"])
+        self.assertEqual(self.words(nodes), ["one"] * 3)
+        self.assertEqual([t["name"] for t in nodes[0].admin("/v1/fleet/shared")["shared"]], ["policy"])
+
+    def test_a_node_that_says_nothing_keeps_all_from_using_it(self):
+        nodes = self.nodes(policy=True, max_blind="10s")
+        self.assertEqual(self.use(nodes[0], "v1", "one")[0], 200)
+        nodes[2].pause()
+        try:
+            status, said = self.use(nodes[0], "v2", "two", timeout_ms=700)
+        finally:
+            nodes[2].resume()
+        self.assertEqual(status, 503, said)
+        self.assertEqual([e["message"] for e in said["errors"]], ["node c: it has said nothing yet"])
+        self.assertEqual(self.words(nodes), ["one"] * 3)
+
+    def test_the_way_back(self):
+        nodes = self.nodes(policy=True)
+        status, said = self.put(nodes[0], "/v1/fleet/rollback", b"", "POST")
+        self.assertEqual(status, 409, said)
+        for name, word in (("v1", "one"), ("v2", "two")):
+            self.assertEqual(self.use(nodes[0], name, word)[0], 200)
+        self.assertEqual(self.put(nodes[2], "/v1/fleet/rollback", b"", "POST")[0], 200)
+        self.assertEqual(self.words(nodes), ["one"] * 3)
+
+    def test_before_the_first_one_each_has_its_own(self):
+        nodes = self.nodes(policy=True)
+        self.assertEqual(self.use(nodes[0], "v1", "one")[0], 200)
+        status, said = self.put(nodes[1], "/v1/fleet/rollback", b"", "POST")
+        self.assertEqual(status, 200, said)
+        self.assertEqual(self.words(nodes), [None] * 3)
+
+    # ---- parameters ----
+
+    def test_a_parameter_is_that_of_all_and_stays_behind_a_reload(self):
+        nodes = self.nodes(more="parameters: { default_ttl: 7s }\n")
+        value = lambda n: next(p["value"] for p in n.admin("/v1/parameters")["parameters"] if p["name"] == "default_ttl")
+        self.assertEqual(self.put(nodes[0], "/v1/fleet/parameters/default_ttl", b'{"value": "33s"}')[0], 200)
+        self.assertEqual([value(n) for n in nodes], ["33s"] * 3)
+        self.assertEqual(self.put(nodes[1], "/v1/reload", b"", "POST")[0], 200)
+        self.assertEqual(value(nodes[1]), "33s")
+        nodes.append(self.node("d", more="parameters: { default_ttl: 9s }\n"))
+        wait_until(lambda: value(nodes[3]) == "33s", "the one that joins has it", 20)
+        self.assertEqual(self.put(nodes[0], "/v1/fleet/parameters/default_ttl", b"", "DELETE")[0], 200)
+        wait_until(lambda: [value(n) for n in nodes] == ["7s"] * 3 + ["9s"], "each has its file's again", 10)
+        for path, body, status in (("default_tt", b'{"value": "1s"}', 404), ("default_ttl", b'{"value": "many"}', 400),
+                                   ("workers", b'{"value": 2}', 404), ("default_ttl", b"{}", 400)):
+            self.assertEqual(self.put(nodes[0], "/v1/fleet/parameters/" + path, body)[0], status, path)
+
+    # ---- tables ----
+
+    def test_a_table_is_that_of_all(self):
+        tables = [self.enterContext(tempfile.TemporaryDirectory()) for _ in "abc"]
+        nodes = [self.node(name, more=f"tables: {{ moved: {{ path: '{t}/moved', kind: map }} }}\n")
+                 for name, t in zip("abc", tables)]
+        wait_for_proofs(nodes)
+        rows = lambda n: {e["key"]: e["value"] for e in n.admin("/v1/tables/moved")["list"]}
+        status, said = self.put(nodes[1], "/v1/fleet/tables/moved", b"/old /new\n/a /b\n")
+        self.assertEqual(status, 200, said)
+        self.assertEqual([rows(n) for n in nodes], [{"/old": "/new", "/a": "/b"}] * 3)
+        self.assertEqual(self.put(nodes[0], "/v1/fleet/tables/moved", b"/old /new\n/old /b\n")[0], 422)
+        self.assertEqual(self.put(nodes[0], "/v1/fleet/tables/movedd", b"a b\n")[0], 404)
+        nodes.append(self.node("d"))  # it has no such table
+        wait_for_proofs(nodes[3:])
+        status, said = self.put(nodes[1], "/v1/fleet/tables/moved", b"/x /y\n")
+        self.assertEqual(status, 422, said)
+        self.assertEqual([e["message"] for e in said["errors"]], ["node d: this node's configuration has no such table"])
+        wait_until(lambda: [rows(n) for n in nodes[:3]] == [{"/x": "/y"}] * 3, "the others have it", 10)
+
+    # ---- answers to CAs ----
+
+    def test_each_node_answers_a_ca(self):
+        nodes = []
+        for name in "abc":
+            state = self.enterContext(tempfile.TemporaryDirectory())
+            nodes.append(self.node(name, listener=f"  - {{ address: '127.0.0.1:{free_port()}', tls: {{ acme: {{ names: [a.test], "
+                                   f"email: a@a.test, agree_tos: on, state: '{state}' }} }} }}\n"))
+        wait_for_proofs(nodes)
+        path = "/.well-known/acme-challenge/tok-en_1"
+        self.assertEqual(self.put(nodes[0], "/v1/fleet/challenges/tok-en_1", b"tok-en_1.thumb")[0], 200)
+        self.assertEqual([n.ask(path).body for n in nodes], [b"tok-en_1.thumb"] * 3)
+        self.assertEqual(self.put(nodes[0], "/v1/fleet/challenges/tok%20en", b"x")[0], 400)
+        self.assertEqual(self.put(nodes[2], "/v1/fleet/challenges/tok-en_1", b"", "DELETE")[0], 200)
+        wait_until(lambda: b"thumb" not in b"".join(n.ask(path).body for n in nodes), "it is answered no more", 10)
+
+    # ---- the engine ----
+
+    def test_without_its_rights_invalidations_go_on(self):
+        password = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "password")
+        with open(password, "w", encoding="ascii", opener=lambda p, flags: os.open(p, flags, 0o600)) as f:
+            f.write("secret")
+        self.engine.ask("ACL", "SETUSER", "tarn", "on", ">secret", "resetkeys", "~tarn:{shop}:*", "resetchannels", "-@all",
+                        *"+select +client|setname +info +time +set +get +del +mget +zadd +zrem +zrange +zscore "
+                         "+zremrangebyscore +xadd +xread +xrange +xrevrange +xtrim +multi +exec +watch +unwatch".split())
+        nodes = self.nodes(policy=True, engine=f"redis://tarn@127.0.0.1:{self.engine.port}",
+                           fleet=f", password_file: '{password}'")
+        self.assertEqual(nodes[0].purge(url="http://tarn.test/x")["proof"], "all")
+        status, said = self.use(nodes[0], "v1", "one")
+        self.assertEqual(status, 503, said)
+        self.assertIn("NOPERM", said["error"])
+        self.assertIn("NOPERM", nodes[0].admin("/v1/fleet/shared")["why"])
+        self.assertEqual(nodes[0].purge(url="http://tarn.test/x")["proof"], "all")
+
+    def test_without_the_engine_nothing_is_done(self):
+        nodes = self.nodes(policy=True, max_blind="10s")
+        self.assertEqual(self.use(nodes[0], "v1", "one")[0], 200)
+        self.engine.kill()
+        wait_until(lambda: self.use(nodes[0], "v2", "two")[0] == 503, "it is said", 10)
+        self.assertEqual(self.words(nodes), ["one"] * 3)
+        self.engine.start()  # empty: what it has lost counts as taken back
+        wait_for_proofs(nodes, 60)
+        wait_until(lambda: self.words(nodes) == [None] * 3, "each has its own again", 20)
+        self.assertEqual(self.use(nodes[0], "v2", "two")[0], 200)
+
+    def test_garbage_in_the_engine_harms_no_node(self):
+        nodes = self.nodes(policy=True)
+        for words in (("HSET", "tarn:{shop}:shared", "policy", "1-0", "unheard", "2-0", "parameter/default_ttl", "x" * 100,
+                       "a b", "3-4", "n" * 400, "5-6"),
+                      ("HSET", "tarn:{shop}:shared:texts", "policy", "no name", "unheard", "\0\xff", "parameter/default_ttl", "1s"),
+                      ("HSET", "tarn:{shop}:shared:reports", "a", "\0", "b" * 300, "x"),
+                      ("XADD", "tarn:{shop}:log", "*", "v", "1", "kind", "hello", "node", "x", "shared", "1")):
+            self.engine.ask(*words)
+        time.sleep(1.5)
+        self.assertEqual(self.use(nodes[0], "v1", "one")[0], 200)
+        self.assertEqual(self.words(nodes), ["one"] * 3)
+        self.engine.ask("DEL", "tarn:{shop}:shared")
+        self.engine.ask("SET", "tarn:{shop}:shared", "a string")
+        time.sleep(1.5)
+        self.assertEqual(nodes[0].purge(url="http://tarn.test/x")["proof"], "all")
+
+    # ---- tarnctl ----
+
+    def test_tarnctl(self):
+        nodes = self.nodes(policy=True)
+        rc, out, err = self.ctl(nodes[0], "fleet", "vcl", "use", "v1", "-", stdin=self.policy("one"))
+        self.assertEqual((rc, err), (0, ""), out)
+        self.assertIn("3 nodes have it", out)
+        rc, out, err = self.ctl(nodes[0], "fleet", "param", "set", "default_ttl", "44s")
+        self.assertEqual((rc, err), (0, ""), out)
+        rc, out, err = self.ctl(nodes[1], "fleet", "shared")
+        self.assertEqual((rc, err), (0, ""))
+        self.assertIn("parameter/default_ttl", out)
+        rc, out, err = self.ctl(nodes[1], "fleet", "vcl", "use", "v2", "-", stdin="vcl 4.1; sub x { set y = 1; }")
+        self.assertEqual(rc, 1)
+        self.assertIn("node a: v2:", err)
+        rc, out, err = self.ctl(nodes[1], "fleet", "vcl", "rollback")
+        self.assertEqual((rc, err), (0, ""), out)
+        rc, out, err = self.ctl(nodes[1], "fleet", "param", "unset", "default_ttl")
+        self.assertEqual((rc, err), (0, ""), out)
+        rc, out, err = self.ctl(nodes[1], "fleet", "what")
+        self.assertEqual(rc, 2)
+
+
+if __name__ == "__main__":
+    main(__file__, Shared, "TARND", "TARNCTL")
