@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/acme/acme_b64.h"
+#include "daemon/acme/acme_fleet.h"
 #include "daemon/acme/acme_jws.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
@@ -95,6 +96,8 @@ challenge_write(struct order *o, struct challenge *ch, const char *token, struct
     if (err == 0 && o->c->set->challenge == ACME_HTTP_01) {
         snprintf(ch->path, sizeof(ch->path), ACME_DIR_HTTP "/%s", token);
         err = acme_dir_write(o->c->dir, ch->path, slice_str(text), f);
+        if (err == 0)
+            acme_fleet_put(o->c->set, token, text);
     } else if (err == 0) {
         snprintf(ch->path, sizeof(ch->path), ACME_DIR_ALPN "/%s.pem", ch->name);
         err = acme_cert_of_challenge(ch->name, text, &pem, f);
@@ -192,8 +195,10 @@ order_authorize(struct order *o, struct acme_fail *f)
 
         err = authz_poll(o, o->view.authorizations[i], &ch, f);
         /* Also after a failure: what lies there answers for the account's key to anyone who asks. */
-        if (ch.path[0] != '\0')
+        if (ch.path[0] != '\0') {
             acme_dir_remove(o->c->dir, ch.path);
+            acme_fleet_remove(o->c->set, strrchr(ch.path, '/') + 1);
+        }
         snprintf(step, sizeof(step), "%s for %s", acme_challenge_name(o->c->set->challenge),
             ch.name[0] != '\0' ? ch.name : "a name");
         if (err != 0)

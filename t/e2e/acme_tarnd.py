@@ -8,6 +8,7 @@ command line of tarn-acme, once by the one configuration of both.  Skipped (77) 
 import http.client
 import json
 import os
+import shutil
 import socket
 import ssl
 import subprocess
@@ -18,6 +19,7 @@ import unittest.mock
 sys.dont_write_bytecode = True
 import acme_pebble
 import acme_world
+import fleet_world
 import tarnd
 
 NAME = "a.test"
@@ -32,7 +34,7 @@ tarn_acme = acme_at = program = ctl = programs = None
 
 
 class Together(acme_world.World):
-    def start(self, acme, **pebble):
+    def start(self, acme, more="", **pebble):
         """tarnd with this `acme`; PEBBLE and CA in it are the CA's."""
         self.tls = tarnd.free_port()
         http_port = tarnd.free_port()
@@ -40,7 +42,7 @@ class Together(acme_world.World):
         self.addCleanup(ca.close)
         self.program, self.directory, self.ca = tarn_acme, ca.directory, ca.ca
         self.config = CONFIG.format(http=http_port, tls=self.tls, acme=acme.replace("PEBBLE", self.directory).replace("CA_FILE", self.ca)
-                                    .replace("STATE", self.state))
+                                    .replace("STATE", self.state)) + more
         self.tarnd = tarnd.Tarnd(program, self.config, stderr=subprocess.DEVNULL)
         self.addCleanup(lambda: self.assertEqual(self.tarnd.close(), 0))
 
@@ -118,6 +120,28 @@ class OneFile(Together):
         self.assertIn("a.test: ordering: its renewal was due", said.out)
         self.assertNotEqual(self.of_file(), first)
         self.assertEqual(self.served(), self.of_file())
+
+    @unittest.skipUnless(shutil.which("redis-server"), "redis-server is missing")
+    def test_the_ca_is_answered_by_another_node_of_the_fleet(self):
+        engine = fleet_world.Engine()
+        self.addCleanup(engine.close)
+        fleet = f"fleet: {{ name: shop, node: NODE, engine: 'redis://127.0.0.1:{engine.port}', max_blind: 2s }}\n"
+        other = os.path.join(self.folder, "other")
+        os.mkdir(other)
+        self.start(self.ACME.replace("STATE", other), fleet.replace("NODE", "b"))
+        asked = self.tarnd
+        self.tarnd = tarnd.Tarnd(program, CONFIG.format(
+            http=tarnd.free_port(), tls=tarnd.free_port(),
+            acme=self.ACME.replace("PEBBLE", self.directory).replace("CA_FILE", self.ca).replace("STATE", self.state)) + fleet.replace("NODE", "a"),
+            stderr=subprocess.DEVNULL)
+        self.addCleanup(asked.tidy)
+        for node in (asked, self.tarnd):
+            tarnd.wait_until(lambda node=node: node.admin("/v1/fleet")["state"] == "in step", "it is in step", 20)
+        said = self.run_()
+        self.assertEqual(said.err, "")
+        self.assertIn("a.test: a new certificate", said.out)
+        self.assertEqual(os.listdir(other), [])
+        tarnd.wait_until(lambda: asked.admin("/v1/fleet/shared")["shared"] == [], "nothing is answered any more", 10)
 
     def test_by_tls_alpn_01_with_keys_of_rsa(self):
         self.start(self.ACME + ", challenge: tls-alpn-01, key_type: rsa")
