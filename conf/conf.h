@@ -425,6 +425,7 @@ struct conf_fleet {
     const char *peers;           /* "off"; "engine": misses go to the node that owns the key */
     const char *address;         /* host:port of this node for its peers; "" without `peers` */
     int64_t peer_timeout;        /* ms */
+    int64_t session_secret;      /* of tickets: the fleet's */
     const char *key_prefix;
     int64_t log_entries, log_age; /* log_age: ms, at least twice max_blind */
 };

@@ -430,6 +430,9 @@
     X(peer_timeout, MS, 500, 10, CONF_M,                                                           \
       "How long a peer may take to connect, and then to answer, or to say that it fetches; then "  \
       "the origin is asked")                                                                       \
+    X(session_secret, BOOL, 0, 0, 1,                                                               \
+      "on: TLS listeners without a session_secret of their own seal tickets by one that the engine " \
+      "keeps, so that a client's session goes on at any node. Who reads the engine can open them")  \
     X(key_prefix, LABEL, "tarn", 1, CONF_NAME_MAX, "First part of every key in the engine")        \
     X(log_entries, COUNT, 1000000, 1000, 100000000,                                                \
       "Most entries of the stream of invalidations that the engine keeps")                         \

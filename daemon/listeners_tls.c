@@ -357,6 +357,14 @@ listener_tls_close(struct listener_tls **tp)
     OBJ_FREE(t);
 }
 
+void
+listener_tls_take_secret(struct listener_tls *t, const struct tls_secret *secret)
+{
+    OBJ_CHECK(t, LISTENER_TLS_MAGIC);
+    if (t->secret == NULL && !tls_tickets_same(t->tickets, secret))
+        tls_tickets_replace(t->tickets, secret);
+}
+
 struct secure_server *
 listener_tls_secure(struct listener_tls *t)
 {

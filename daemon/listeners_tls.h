@@ -31,6 +31,9 @@ int listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, st
 void listener_tls_close(struct listener_tls **tp);
 /* The file of its secret gets each day's; a few times a second.  Blocks for a write, once a day. */
 void listener_tls_tend(struct listener_tls *t);
+/* The fleet's secret, where no file has another. */
+struct tls_secret;
+void listener_tls_take_secret(struct listener_tls *t, const struct tls_secret *secret);
 struct secure_server *listener_tls_secure(struct listener_tls *t);
 struct cert_store *listener_tls_certs(struct listener_tls *t);
 

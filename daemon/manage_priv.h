@@ -99,6 +99,8 @@ int manage_shared_open(struct manage *m);
 void manage_shared_close(struct manage *m);
 /* The fleet's parameters, over those of the file. */
 void manage_shared_params(struct manage *m, struct conf_params *params);
+/* The fleet's secret of TLS tickets, to listeners that have none of their own. */
+void manage_shared_secret(struct manage *m);
 /* For admin_host; ctx is the manage.  The text of a thing that was taken here: of a policy or a parameter; NULL: none.
  * Borrowed until the loop's turn ends. */
 const char *manage_shared_text(void *ctx, const char *name);

@@ -392,6 +392,7 @@ reload_commit(struct reload *r, const struct endpoint *last)
     /* Before the parameters: they take the size along to the workers. */
     manage_set_storage(m, conf_main_storage(r->conf)->size);
     manage_set_params(m, &params);
+    manage_shared_secret(m);
     if (r->access != NULL)
         access_log_turn(m->env.access, &r->access);
     tassert(r->access == NULL);

@@ -5,24 +5,31 @@
  *   policy/before     the one before it, for the way back
  *   parameter/NAME    a value, above that of the file; taken back: the file's
  *   table/NAME        "KIND\nTEXT": the table's entries; KIND empty: as the node has it
+ *   session_secret    of TLS tickets, with `session_secret: on`: the first node that finds none writes one, and each day's
+ *                     is written when the first node needs it; all derive the same (tls/tls_secret.h)
  *   challenge/TOKEN   what an ACME CA is answered (RFC 8555 8.3); taken back when it has asked
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 
 #include "conf/conf_params.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/terr.h"
 #include "daemon/fleet/fleet.h"
 #include "daemon/fleet/fleet_shared.h"
-#include "daemon/log/elog.h"
+#include "daemon/listeners.h"
+#include "daemon/listeners_tls.h"
 #include "daemon/manage_priv.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/policy/policies.h"
 #include "daemon/proxy/challenges.h"
 #include "daemon/table/table_load.h"
 #include "daemon/table/table_view.h"
+#include "daemon/tls/tls_secret.h"
+#include "daemon/worker.h"
 #include "vcl-lite/vcl.h"
 
 enum {
@@ -51,6 +58,9 @@ struct manage_shared {
     char *policy, *before;     /* texts of the things; owned, or NULL */
     struct shared_param *params;
     unsigned nparams;
+    bool has_secret;    /* the engine has one, which is ours */
+    bool secret_is_set; /* `secret` is one */
+    struct tls_secret secret;
 };
 
 /* ---- policies ---- */
@@ -346,6 +356,63 @@ shared_table_gone(struct manage *m, const char *name)
     (void)name; /* it keeps what it has */
 }
 
+/* ---- the secret of session tickets ---- */
+
+void
+manage_shared_secret(struct manage *m)
+{
+    if (m->shared == NULL || !m->shared->secret_is_set)
+        return;
+    for (struct endpoint *d = m->env.shared->endpoints->first; d != NULL; d = d->next)
+        if (!d->dropped && listener_conf(d)->tls != NULL)
+            listener_tls_take_secret(listener_conf(d)->tls, &m->shared->secret);
+}
+
+static bool
+shared_take_secret(struct manage *m, const char *rest, struct slice text, char *why, size_t size)
+{
+    struct tls_secret secret;
+
+    if (rest[0] != '\0' || !m->env.conf->fleet.session_secret)
+        return rest[0] == '\0'; /* not asked for here: no listener uses it */
+    if (tls_secret_parse(text, &secret, why, size) != 0)
+        return false;
+    m->shared->secret = secret;
+    m->shared->has_secret = m->shared->secret_is_set = true;
+    explicit_bzero(&secret, sizeof(secret));
+    manage_shared_secret(m);
+    return true;
+}
+
+static void
+shared_secret_gone(struct manage *m, const char *rest)
+{
+    (void)rest;
+    m->shared->has_secret = false;
+}
+
+/* Nodes that do it at the same time write what leads to the same, or take what was written last. */
+static void
+shared_tend_secret(struct manage *m)
+{
+    struct manage_shared *s = m->shared;
+    int64_t day = tls_secret_day((int64_t)time(NULL));
+    char text[TLS_SECRET_TEXT], version[FLEET_VERSION_MAX];
+    uint8_t seed[TLS_SECRET];
+
+    if (!m->env.conf->fleet.session_secret || (s->has_secret && s->secret.day >= day))
+        return;
+    if (!s->secret_is_set && (getrandom(seed, sizeof(seed), 0) != sizeof(seed) ||
+                                 !tls_secret_seed(seed, sizeof(seed), &s->secret)))
+        return;
+    s->secret_is_set = true;
+    if (tls_secret_advance(&s->secret, day))
+        fleet_share(m->fleet, "session_secret", slice_of(text, tls_secret_print(&s->secret, text)),
+            version);
+    explicit_bzero(text, sizeof(text));
+    explicit_bzero(seed, sizeof(seed));
+}
+
 /* ---- answers to CAs ---- */
 
 static bool
@@ -374,6 +441,7 @@ static const struct shared_kind {
     {"parameter/", shared_take_param, shared_param_gone},
     {"table/", shared_take_table, shared_table_gone},
     {"challenge/", shared_take_challenge, shared_challenge_gone},
+    {"session_secret", shared_take_secret, shared_secret_gone},
     {"policy", shared_take_policy, shared_policy_gone},
 };
 
@@ -416,7 +484,7 @@ manage_shared_gone(void *ctx, const char *name)
 static void
 manage_shared_looked(void *ctx)
 {
-    (void)ctx;
+    shared_tend_secret(ctx);
 }
 
 const char *
@@ -458,6 +526,7 @@ manage_shared_close(struct manage *m)
 {
     if (m->shared == NULL)
         return;
+    explicit_bzero(&m->shared->secret, sizeof(m->shared->secret));
     free(m->shared->policy);
     free(m->shared->before);
     free(m->shared->params);

@@ -38,6 +38,8 @@ void tls_trim(void);
  * TERR_NOMEM. */
 int tls_tickets_open(
     struct tls_tickets **out, const struct tls_secret *secret, int64_t (*now_s)(void));
+/* From now on by this one, copied; what was sealed before is not opened any more.  Any thread. */
+void tls_tickets_replace(struct tls_tickets *t, const struct tls_secret *secret);
 /* Do they come from this secret, of whatever day it is?  Any thread. */
 bool tls_tickets_same(struct tls_tickets *t, const struct tls_secret *secret);
 void tls_tickets_close(struct tls_tickets **tp);

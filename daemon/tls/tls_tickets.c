@@ -131,6 +131,16 @@ tls_tickets_open(struct tls_tickets **out, const struct tls_secret *secret, int6
     return 0;
 }
 
+void
+tls_tickets_replace(struct tls_tickets *t, const struct tls_secret *secret)
+{
+    OBJ_CHECK(t, TICKETS_MAGIC);
+    pthread_mutex_lock(&t->lock);
+    t->secret = *secret;
+    t->period = 0; /* the next handshake derives the keys */
+    pthread_mutex_unlock(&t->lock);
+}
+
 bool
 tls_tickets_same(struct tls_tickets *t, const struct tls_secret *secret)
 {

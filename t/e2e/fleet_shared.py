@@ -7,12 +7,14 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
 
 sys.dont_write_bytecode = True
+import tls_world
 from fleet_world import POLICY, FleetTest, main, wait_for_proofs
 from tarnd import free_port, wait_until
 
@@ -154,6 +156,35 @@ class Shared(FleetTest):
         self.assertEqual(self.put(nodes[0], "/v1/fleet/challenges/tok%20en", b"x")[0], 400)
         self.assertEqual(self.put(nodes[2], "/v1/fleet/challenges/tok-en_1", b"", "DELETE")[0], 200)
         wait_until(lambda: b"thumb" not in b"".join(n.ask(path).body for n in nodes), "it is answered no more", 10)
+
+    # ---- sessions of TLS ----
+
+    def test_a_session_goes_on_at_another_node(self):
+        pki = tls_world.Pki()
+        self.addCleanup(pki.close)
+        context = ssl.create_default_context(cafile=pki.ca.pem)
+        context.maximum_version = ssl.TLSVersion.TLSv1_2  # of 1.3 the ticket comes behind the handshake
+
+        def session(port, before=None):
+            with socket.create_connection(("127.0.0.1", port)) as s:
+                with context.wrap_socket(s, server_hostname="a.test", session=before) as t:
+                    return t.session, t.session_reused
+
+        for how, reused in ((", session_secret: on", True), ("", False)):
+            ports = [free_port() for _ in range(3)]
+            listeners = [f"  - {{ address: '127.0.0.1:{p}', tls: {{ certificates: '{pki.certs}' }} }}\n" for p in ports]
+            nodes = [self.node(name, listener=l, fleet=how) for name, l in zip("abd", listeners)]
+            wait_for_proofs(nodes)
+            if reused:
+                wait_until(lambda: all("taken" == x["state"] for x in nodes[0].admin("/v1/fleet/shared")["shared"][0]["nodes"]), "all have it")
+            first = session(ports[0])[0]
+            self.assertEqual([session(p, first)[1] for p in ports], [True, reused, reused])
+            if reused:  # the engine loses it: sessions go on
+                self.engine.ask("FLUSHALL")
+                wait_until(lambda: [t["name"] for t in nodes[0].admin("/v1/fleet/shared")["shared"]] == ["session_secret"], "it is there again", 30)
+                self.assertEqual([session(p, first)[1] for p in ports], [True] * 3)
+            for n in nodes:
+                n.close()
 
     # ---- the engine ----
 
