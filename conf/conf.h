@@ -422,10 +422,12 @@ struct conf_fleet {
     const char *password;        /* "": none.  Stands in no message, report or document */
     struct conf_backend_tls tls; /* said: the engines are `secure`.  sni, name: as the file says */
     int64_t max_blind, wait;     /* ms */
-    const char *peers;           /* "off"; "engine": misses go to the node that owns the key */
-    const char *address;         /* host:port of this node for its peers; "" without `peers` */
-    int64_t peer_timeout;        /* ms */
-    int64_t session_secret;      /* of tickets: the fleet's */
+    const char *
+        peers; /* "off"; "engine": misses go to the node that owns the key; "dns:NAME", or addresses with a
+                        * space between them: the same, and nodes are asked there alone */
+    const char *address;    /* host:port of this node for its peers; "" without `peers` */
+    int64_t peer_timeout;   /* ms */
+    int64_t session_secret; /* of tickets: the fleet's */
     const char *key_prefix;
     int64_t log_entries, log_age; /* log_age: ms, at least twice max_blind */
 };

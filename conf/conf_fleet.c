@@ -502,6 +502,34 @@ fleet_address_ok(struct slice text)
     return port > 0 && port <= UINT16_MAX;
 }
 
+/* off, engine, dns:NAME, or addresses. */
+static bool
+fleet_peers_ok(struct conf_cx *cx, const struct ynode *at, const char *peers)
+{
+    struct slice rest = slice_str(peers);
+
+    if (strcmp(peers, "off") == 0 || strcmp(peers, "engine") == 0 ||
+        (strncmp(peers, "dns:", 4) == 0 && peers[4] != '\0' && strpbrk(peers + 4, " :/") == NULL))
+        return true;
+    while (rest.len > 0) {
+        const char *end = memchr(rest.ptr, ' ', rest.len);
+        struct slice one = slice_of(rest.ptr, end != NULL ? (size_t)(end - rest.ptr) : rest.len);
+
+        if (!fleet_address_ok(one)) {
+            conf_fail(cx, at,
+                "peers: '%.*s' is none of: off, engine, dns:NAME, or a list of addresses as in "
+                "[10.0.0.1:8089, 10.0.0.2:8089]",
+                (int)one.len, one.ptr);
+            return false;
+        }
+        rest = slice_of(one.ptr + one.len + (end != NULL), rest.len - one.len - (end != NULL));
+    }
+    if (peers[0] == '\0')
+        conf_fail(
+            cx, at, "peers: it is empty: write off, engine, dns:NAME, or a list of addresses");
+    return peers[0] != '\0';
+}
+
 /* Listeners were read before. */
 static void
 fleet_read_peers(struct conf_cx *cx, const struct ynode *n, struct conf_fleet *fleet)
@@ -509,6 +537,8 @@ fleet_read_peers(struct conf_cx *cx, const struct ynode *n, struct conf_fleet *f
     const struct conf_listen *l = fleet_peer_listener(cx->conf);
     const struct ynode *at = ynode_get(n, "address");
 
+    if (!fleet_peers_ok(cx, ynode_get(n, "peers"), fleet->peers))
+        return;
     if (strcmp(fleet->peers, "off") == 0) {
         if (l != NULL)
             conf_fail(cx, n,

@@ -73,7 +73,6 @@
     X(CERTNAMES, STRING, CERTNAMES,                                                                \
       "a list of names, as in [shop.example.com, \"example.com,www.example.com\"]")              \
     X(SECURED,   STRING, WORD,    "off or https")                                                  \
-    X(PEERS,     STRING, WORD,    "off or engine")                                                 \
     X(CERTIFICATES, STRING, CERTIFICATES,                                                          \
       "a directory, or a list of maps, as in [{ certificate: a.crt, key: a.key }]")                \
     X(ACME,      STRING, ACME,                                                                     \
@@ -421,9 +420,11 @@
       "everything stored is stale until it has")                                                   \
     X(wait, MS, 2 * CONF_S, 0, 60 * CONF_S,                                                        \
       "How long a purge with wait=all waits for all nodes, by default")                            \
-    X(peers, PEERS, "off", 0, 8,                                                                   \
+    X(peers, WORDS, "off", 0, CONF_WORDS_MAX,                                                      \
       "engine: a node that lacks an object asks the one that owns its key, of those that the engine " \
-      "knows, by consistent hashing; so the fleet fetches it once. Needs a listener with `peers`")  \
+      "knows, by consistent hashing; so the fleet fetches it once. A list of host:port, or dns:NAME: " \
+      "the same, but no node is asked at another address, whatever the engine says. Needs a listener " \
+      "with `peers`")                                                                               \
     X(address, TEXT, "", 0, 300,                                                                   \
       "Where the other nodes reach this one's listener with `peers`, as in 10.0.0.1:8089; empty: " \
       "that listener's own address, unless it is *")                                               \

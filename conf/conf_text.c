@@ -35,7 +35,6 @@ static const char *const *const text_words[] = {
     [CONF_TYPE_CHALLENGE] = WORDS("http-01", "tls-alpn-01"),
     [CONF_TYPE_KEYTYPE] = WORDS("ecdsa", "rsa"),
     [CONF_TYPE_SECURED] = WORDS("off", "https"),
-    [CONF_TYPE_PEERS] = WORDS("off", "engine"),
     [CONF_TYPE_PROXIED] = WORDS("off", "required"),
     [CONF_TYPE_TABLE] = WORDS("any", "set", "map", "prefix", "address", "vector"),
     [CONF_TYPE_DIRECTOR] = WORDS("round_robin", "random", "least_connections", "hash", "fallback"),

@@ -64,92 +64,6 @@ manage_fleet_secure(struct manage *m)
     return 0;
 }
 
-/* ---- the other nodes, as those that can be asked ---- */
-
-/* What the workers have. */
-struct manage_peers {
-    struct peers_member members[PEERS_MAX];
-    unsigned n;
-    char secret[2 * PEERS_SECRET + 1];
-};
-
-static void
-manage_peers_place(void *ctx, bool has, uint64_t engine, struct fleet_id id)
-{
-    const struct peers_place place = {engine, id.ms, id.seq};
-
-    if (has)
-        peers_set_has(ctx, place);
-    else
-        peers_set_wants(ctx, place);
-}
-
-static unsigned
-manage_peers_list(struct manage *m, struct peers_member *out)
-{
-    struct fleet_node_status s;
-    unsigned n = 0;
-
-    for (unsigned i = 0; n < PEERS_MAX && fleet_node_status(m->fleet, i, &s); i++) {
-        if (!s.can_be_asked)
-            continue;
-        memset(&out[n], 0, sizeof(out[n]));
-        snprintf(out[n].name, sizeof(out[n].name), "%s", s.name);
-        snprintf(out[n].address, sizeof(out[n].address), "%s", s.address);
-        n++;
-    }
-    return n;
-}
-
-static void
-manage_peers_members(struct manage *m)
-{
-    struct manage_peers *had = m->peers;
-    struct peers_member *now = calloc(PEERS_MAX, sizeof(*now));
-    unsigned n;
-
-    if (now == NULL)
-        return;
-    n = manage_peers_list(m, now);
-    if (n != had->n || memcmp(now, had->members, n * sizeof(*now)) != 0) {
-        if (peers_set_members(m->env.peers, now, n) == 0) {
-            memcpy(had->members, now, n * sizeof(*now));
-            counter_add_shared(m->env.counters, COUNTER_fleet_peers, (uint64_t)n - had->n);
-            had->n = n;
-            elog(ELOG_INFO, "fleet: %u other nodes can be asked", n);
-        }
-    }
-    free(now);
-}
-
-static void
-manage_peers_secret(struct manage *m)
-{
-    const char *hex = fleet_secret(m->fleet);
-    uint8_t secret[PEERS_SECRET];
-    unsigned byte;
-
-    if (hex[0] == '\0' || strcmp(hex, m->peers->secret) == 0)
-        return;
-    for (unsigned i = 0; i < PEERS_SECRET; i++) {
-        if (sscanf(hex + 2 * (size_t)i, "%2x", &byte) != 1)
-            return;
-        secret[i] = (uint8_t)byte;
-    }
-    if (peers_set_secret(m->env.peers, secret) == 0)
-        snprintf(m->peers->secret, sizeof(m->peers->secret), "%s", hex);
-}
-
-void
-manage_peers_tick(struct manage *m)
-{
-    if (m->peers == NULL || m->fleet == NULL)
-        return;
-    fleet_say(m->fleet, m->env.conf->fleet.address, policies_digest(m->env.policies));
-    manage_peers_secret(m);
-    manage_peers_members(m);
-}
-
 int
 manage_fleet_open(struct manage *m)
 {
@@ -165,14 +79,9 @@ manage_fleet_open(struct manage *m)
     tassert(m->fleet == NULL);
     if (!conf->said)
         return 0;
-    if (m->env.peers != NULL) {
-        env.place = manage_peers_place;
-        env.place_ctx = m->env.peers;
-        m->peers = calloc(1, sizeof(*m->peers));
-        if (m->peers == NULL)
-            return TERR_NOMEM;
-    }
-    err = manage_fleet_secure(m);
+    err = m->env.peers != NULL ? manage_peers_open(m, &env) : 0;
+    if (err == 0)
+        err = manage_fleet_secure(m);
     if (err == 0)
         err = fleet_open(&m->fleet, &env);
     if (err != 0)
@@ -215,8 +124,7 @@ manage_fleet_close(struct manage *m)
     if (m->fleet != NULL)
         fleet_close(&m->fleet);
     manage_shared_close(m);
-    free(m->peers);
-    m->peers = NULL;
+    manage_peers_close(m);
     for (unsigned i = 0; i < CONF_ENGINES_MAX; i++)
         if (m->fleet_secure[i] != NULL)
             tls_client_close(&m->fleet_secure[i]);

@@ -15,7 +15,7 @@
 #include "daemon/manage.h"
 #include "daemon/supervise/heartbeat.h"
 
-struct manage_peers;  /* private to manage_fleet.c */
+struct manage_peers;  /* private to manage_peers.c */
 struct manage_shared; /* private to manage_shared.c */
 
 enum manage_phase {
@@ -92,6 +92,11 @@ int manage_fleet_open(struct manage *m);
 void manage_fleet_retire(struct manage *m);
 void manage_fleet_charge(struct manage *m);
 void manage_fleet_close(struct manage *m);
+
+/* manage_peers.c: of a node that asks others.  Says in `env` what the fleet is to know.  0 or TERR_NOMEM. */
+struct fleet_env;
+int manage_peers_open(struct manage *m, struct fleet_env *env);
+void manage_peers_close(struct manage *m);
 void manage_peers_tick(struct manage *m); /* which other nodes can be asked now */
 
 /* manage_shared.c: of a node in a fleet.  0 or TERR_NOMEM. */

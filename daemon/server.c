@@ -283,7 +283,7 @@ server_open_peers(struct server *s)
     s->env.challenges = challenges_new();
     if (s->env.challenges == NULL)
         return TERR_NOMEM;
-    if (strcmp(fleet->peers, "engine") != 0)
+    if (strcmp(fleet->peers, "off") == 0)
         return 0;
     err = peers_open(&s->env.peers, &env, s->registry);
     if (err != 0)

@@ -45,6 +45,9 @@ struct fleet_env {
      * all up to it have been.  engine: a hash of which engine it is; 0: the node is in no place, or trusts nothing. */
     void (*place)(void *ctx, bool has, uint64_t engine, struct fleet_id id);
     void *place_ctx;
+    /* May a node be asked for objects at this address?  NULL: each. */
+    bool (*may_ask)(void *ctx, const char *address);
+    void *may_ask_ctx;
 };
 
 /* Before there are workers: nothing stored is trusted until the engine is there.  0, TERR_NOMEM, or

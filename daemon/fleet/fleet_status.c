@@ -57,8 +57,10 @@ fleet_node_status(struct fleet *f, unsigned n, struct fleet_node_status *out)
         .lives = node->lives,
         .address = node->address,
         .is_self = is_self,
-        .can_be_asked = f->says && !is_self && node->lives && node->in_step &&
-                        node->address[0] != '\0' && node->policy == f->policy,
+        .can_be_asked =
+            f->says && !is_self && node->lives && node->in_step && node->address[0] != '\0' &&
+            node->policy == f->policy &&
+            (f->env.may_ask == NULL || f->env.may_ask(f->env.may_ask_ctx, node->address)),
         .in_step = node->in_step,
         .position = node->position,
         .seen_ago_ms = (int64_t)(fleet_now(f) - node->changed_ms)};

@@ -93,6 +93,30 @@ class Peers(FleetTest):
         self.assertIn("hit", a.fields["cache-status"])
         self.assertGreaterEqual(int(a.fields["age"]), 2)
 
+    def test_no_node_is_asked_elsewhere_than_a_list_says(self):
+        ports = [free_port() for _ in "abc"]
+        both = "['127.0.0.1:%d', '127.0.0.1:%d']" % (ports[0], ports[1])
+        nodes = [self.node(name, peers=both, peer_port=port, policy=False) for name, port in zip("abc", ports)]
+        wait_for_proofs(nodes)
+        for n, others in zip(nodes, (1, 1, 2)):  # c is in no list
+            wait_until(lambda n=n, o=others: self.knows(n, o), f"node {n.name} knows {others}", 30)
+        time.sleep(1.5)
+        self.assertEqual([self.knows(n, o) for n, o in zip(nodes, (1, 1, 2))], [True] * 3)
+        asked = {x["node"]: x.get("can_be_asked") for x in nodes[0].fleet()["nodes"]}
+        self.assertEqual((asked["b"], asked["c"]), (True, False))
+
+    def test_no_node_is_asked_elsewhere_than_a_name_leads(self):
+        for name, others in (("dns:localhost", 2), ("dns:nowhere.invalid", 0)):
+            nodes = [self.node(n, peers=name, policy=False) for n in ("abc" if others else "def")]
+            wait_for_proofs(nodes)
+            for n in nodes:
+                wait_until(lambda n=n: self.knows(n, others), f"node {n.name} knows {others}", 30)
+            if not others:
+                time.sleep(1.5)
+                self.assertTrue(self.knows(nodes[0], 0))
+            for n in nodes:
+                n.close()
+
     def test_why_names_the_owner(self):
         nodes = self.peers()
         name, owner, other = self.owner_and_other(nodes)

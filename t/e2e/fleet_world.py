@@ -267,11 +267,11 @@ class Versions(http.server.ThreadingHTTPServer):
 
 class Node(Tarnd):
     def __init__(self, program, name, engine_port, origin, policy=False, max_blind="2s", more="", fleet="",
-                 engine=None, stderr=None, peers=False, listener=""):
+                 engine=None, stderr=None, peers=False, peer_port=None, listener=""):
         self.name = name
-        self.peer_port = free_port() if peers else None
+        self.peer_port = peer_port or (free_port() if peers else None)
         listener += f"  - {{ address: '127.0.0.1:{self.peer_port}', peers: on }}\n" if peers else ""
-        fleet += ", peers: engine" if peers else ""
+        fleet += f", peers: {'engine' if peers is True else peers}" if peers else ""
         port = origin.server_address[1]
         config = ""
         self.policy = None

@@ -272,7 +272,8 @@ TEST(conf_fleet, names_and_bounds_have_their_errors)
     expect_errors(NODE("engine: 'redis://a', max_blnd: 1s, xyzzy: [b]"),
         "2:51 unknown key 'max_blnd' in section 'fleet'; did you mean 'max_blind'?\n"
         "2:65 unknown key 'xyzzy' in section 'fleet'; it takes: name, node, engine, sentinel, "
-        "state, password_file, tls, max_blind, wait, peers, address, peer_timeout, key_prefix, "
+        "state, password_file, tls, max_blind, wait, peers, address, peer_timeout, session_secret, "
+        "key_prefix, "
         "log_entries, log_age\n");
 }
 
@@ -298,7 +299,19 @@ TEST(conf_fleet, peers_need_a_listener_and_an_address)
         "in "
         "`listen: [..., { address: \"10.0.0.1:8089\", peers: on }]`\n");
     expect_errors(NODE("engine: 'redis://a', peers: all"),
-        "2:58 peers: 'all' is unknown: it is off or engine\n");
+        "2:58 peers: 'all' is none of: off, engine, dns:NAME, or a list of addresses as in "
+        "[10.0.0.1:8089, 10.0.0.2:8089]\n");
+    expect_errors(NODE("engine: 'redis://a', peers: ['10.0.0.1:8089', '10.0.0.2']"),
+        "2:58 peers: '10.0.0.2' is none of: off, engine, dns:NAME, or a list of addresses as in "
+        "[10.0.0.1:8089, 10.0.0.2:8089]\n");
+    expect_errors(NODE("engine: 'redis://a', peers: 'dns:'"),
+        "2:58 peers: 'dns:' is none of: off, engine, dns:NAME, or a list of addresses as in "
+        "[10.0.0.1:8089, 10.0.0.2:8089]\n");
+    c = load(
+        PEERED("address: '10.0.0.1:8089', peers: on", "peers: ['10.0.0.1:8089', 'b.test:8089']"));
+    CHECK_STR(c->fleet.peers, "10.0.0.1:8089 b.test:8089");
+    c = load(PEERED("address: '10.0.0.1:8089', peers: on", "peers: 'dns:tarn.internal'"));
+    CHECK_STR(c->fleet.peers, "dns:tarn.internal");
 }
 
 TEST(conf_fleet, an_address_for_peers_is_one_that_they_can_reach)
