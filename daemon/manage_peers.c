@@ -156,7 +156,7 @@ peers_in_dns(const struct manage_peers *p, const char *address)
     return false;
 }
 
-/* Whoever writes to the engine leads no request elsewhere. */
+/* What the engine says leads no request elsewhere. */
 static bool
 manage_peers_may_ask(void *ctx, const char *address)
 {

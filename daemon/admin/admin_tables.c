@@ -176,8 +176,7 @@ admin_do_table_load(struct admin_call *c)
     if (!tables_find_named(c, &seen))
         return;
     /* It takes the table's lock: while another program holds it, 409. */
-    err = table_load(
-        seen.path, tables_kind(c->admin->env.conf, &seen), c->body, why, sizeof(why));
+    err = table_load(seen.path, tables_kind(c->admin->env.conf, &seen), c->body, why, sizeof(why));
     if (err == TERR_SYNTAX)
         admin_fail(c, 422, "an entry a line: a key and, behind white space, its value", "%s", why);
     else if (err != 0)

@@ -8,7 +8,7 @@
  *
  * A text that has not the hash of its version is another writer's, and has its version in a moment.
  *
- * An engine whose user may not use these commands is no trouble for invalidations: what it says is kept, and shown. */
+ * Where the engine's user may not use these commands, invalidations go on: what it says is kept, and shown. */
 #include "daemon/fleet/fleet_shared.h"
 
 #include <inttypes.h>

@@ -10,8 +10,8 @@
 
 /* The caller's image.  A reason is the text's; without one memory was missing. */
 static int
-load_build(enum table_kind kind, struct slice text, struct table_image *out, char *why,
-    size_t why_size)
+load_build(
+    enum table_kind kind, struct slice text, struct table_image *out, char *why, size_t why_size)
 {
     char line_why[TABLE_WHY_MAX] = "";
     unsigned long line = 0;

@@ -9,7 +9,8 @@
 
 /* The text (table_build.h) as the newest version.  0; TERR_SYNTAX: the text's fault, and nothing was touched; TERR_BUSY: another writer has the
  * table; the errors of table_writer_open() and table_write(); and a sentence in `why`. */
-int table_load(const char *path, enum table_kind kind, struct slice text, char *why, size_t why_size);
+int table_load(
+    const char *path, enum table_kind kind, struct slice text, char *why, size_t why_size);
 /* As above, but nothing is written. */
 int table_check(enum table_kind kind, struct slice text, char *why, size_t why_size);
 

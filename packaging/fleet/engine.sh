@@ -9,5 +9,5 @@ password=$(cat "${TARN_PASSWORD_FILE:-/run/secrets/tarn/engine-password}")
 exec "$server" - --appendonly yes --appendfsync everysec --save "" --maxmemory-policy noeviction \
     --dir "${TARN_DATA:-/data}" "$@" <<END
 user default off
-user tarn on ">$password" resetkeys ~tarn:{shop}:* resetchannels -@all +select +client|setname +info +time +set +get +del +mget +zadd +zrem +zrange +zscore +zremrangebyscore +xadd +xread +xrange +xrevrange +xtrim +multi +exec +watch +unwatch
+user tarn on ">$password" resetkeys ~tarn:{shop}:* resetchannels -@all +select +client|setname +info +time +set +get +del +mget +hset +hget +hgetall +hdel +zadd +zrem +zrange +zscore +zremrangebyscore +xadd +xread +xrange +xrevrange +xtrim +multi +exec +watch +unwatch
 END
