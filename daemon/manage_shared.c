@@ -22,6 +22,7 @@
 #include "daemon/fleet/fleet_shared.h"
 #include "daemon/listeners.h"
 #include "daemon/listeners_tls.h"
+#include "daemon/log/elog.h"
 #include "daemon/manage_priv.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/policy/policies.h"
@@ -240,6 +241,25 @@ shared_take_policy(struct manage *m, const char *rest, struct slice text, char *
     shared_find_policy(s, name)->used = ++s->uses;
     shared_keep(&s->policy, text);
     return true;
+}
+
+/* The file's policy may have been taken: that is the one to go back to. */
+void
+manage_shared_policy(struct manage *m)
+{
+    struct manage_shared *s = m->shared;
+    char active[SHARED_NAME_MAX] = "", name[SHARED_NAME_MAX];
+    struct slice text;
+
+    if (s == NULL || !s->in_use || s->policy == NULL ||
+        !shared_split(slice_str(s->policy), name, sizeof(name), &text))
+        return;
+    policies_each(m->env.policies, shared_on_active, active);
+    if (strcmp(active, name) == 0)
+        return;
+    memcpy(s->own, active, sizeof(s->own));
+    if (policies_use(m->env.policies, name) == 0)
+        elog(ELOG_INFO, "fleet: policy '%s' of the fleet counts above '%s'", name, active);
 }
 
 static void

@@ -110,11 +110,16 @@ def measure_node(program):
     return rate
 
 
+def looks(nodes):
+    """Looks of each node at all, a second (FLEET_POLL_MS, FLEET_POLL_NODE_MS)."""
+    return 1 / (1 + 0.008 * nodes)
+
+
 def busy(c, nodes, purges):
     """Seconds of the engine's core a second, if it can do it all."""
     readings = min(purges, 1000)  # a node has one reading under way, and one report; at a millisecond each
     return (purges * c["add"] + nodes * (readings * c["reading"] + max(0, purges - readings) * c["deliver"]) +
-            nodes * min(purges, 1000) * c["report"] + nodes * nodes * c["look"]) / 1e6
+            nodes * min(max(purges, 1), 1000) * c["report"] + nodes * nodes * looks(nodes) * c["look"]) / 1e6
 
 
 def most(c, nodes):
@@ -130,7 +135,7 @@ def run(c, rate, nodes, purges, away_s=60, seconds=600):
     in step, and how far all are behind in the end."""
     lag, absent, caught = 0.0, away_s * purges, None
     for now in range(seconds):
-        core = 1e6 - purges * c["add"] - nodes * (min(1000, purges) * c["report"] + nodes * c["look"])
+        core = 1e6 - purges * c["add"] - nodes * (min(1000, purges) * c["report"] + nodes * looks(nodes) * c["look"])
         give = max(0.0, core) / c["deliver"]  # entries to all
         want = nodes * purges + nodes * lag
         got = min(give, want)

@@ -97,6 +97,16 @@ class Shared(FleetTest):
         self.assertEqual(self.put(nodes[2], "/v1/fleet/rollback", b"", "POST")[0], 200)
         self.assertEqual(self.words(nodes), ["one"] * 3)
 
+    def test_the_fleets_counts_above_that_of_a_file_that_changed(self):
+        nodes = self.nodes("ab", policy=True)
+        self.assertEqual(self.use(nodes[0], "v1", "one")[0], 200)
+        with open(nodes[0].policy, "w", encoding="utf-8") as f:
+            f.write(self.policy("file"))
+        self.assertEqual(self.put(nodes[0], "/v1/reload", b"", "POST")[0], 200)
+        self.assertEqual(self.words(nodes), ["one"] * 2)
+        self.assertEqual(self.put(nodes[1], "/v1/fleet/rollback", b"", "POST")[0], 200)
+        self.assertEqual(self.words(nodes), ["file", None])
+
     def test_before_the_first_one_each_has_its_own(self):
         nodes = self.nodes(policy=True)
         self.assertEqual(self.use(nodes[0], "v1", "one")[0], 200)
