@@ -111,7 +111,7 @@ manage_fleet_retire(struct manage *m)
 void
 manage_fleet_charge(struct manage *m)
 {
-    uint64_t bytes = m->fleet != NULL ? fleet_bytes(m->fleet) : 0;
+    uint64_t bytes = m->fleet != NULL ? fleet_bytes(m->fleet) + manage_shared_bytes(m) : 0;
 
     storage_charge(m->env.storage, CHARGE_FLEET, m->fleet_charged, bytes);
     m->fleet_charged = bytes;

@@ -102,6 +102,7 @@ void manage_peers_tick(struct manage *m); /* which other nodes can be asked now 
 /* manage_shared.c: of a node in a fleet.  0 or TERR_NOMEM. */
 int manage_shared_open(struct manage *m);
 void manage_shared_close(struct manage *m);
+uint64_t manage_shared_bytes(const struct manage *m); /* of the heap */
 /* Behind a reload: the fleet's policy counts above the file's. */
 void manage_shared_policy(struct manage *m);
 /* The fleet's parameters, over those of the file. */

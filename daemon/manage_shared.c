@@ -541,6 +541,18 @@ manage_shared_open(struct manage *m)
     return m->shared != NULL ? fleet_shared_use(m->fleet, &user) : TERR_NOMEM;
 }
 
+uint64_t
+manage_shared_bytes(const struct manage *m)
+{
+    const struct manage_shared *s = m->shared;
+
+    if (s == NULL)
+        return 0;
+    return sizeof(*s) + s->nparams * sizeof(*s->params) +
+           (s->policy != NULL ? strlen(s->policy) + 1 : 0) +
+           (s->before != NULL ? strlen(s->before) + 1 : 0);
+}
+
 void
 manage_shared_close(struct manage *m)
 {

@@ -42,6 +42,7 @@ struct fleet_shared {
     bool look_due, report_due;
     struct report *reports;
     unsigned nreports;
+    unsigned refused; /* of things, as the counter has it */
     struct list waits;
     char trouble[FLEET_THING_WHY_MAX], said[FLEET_THING_WHY_MAX];
     uint64_t again_ms; /* then the engine may have another opinion */
@@ -198,6 +199,18 @@ fleet_shared_forget(struct fleet *f, const char *node)
 
 /* ---- taking ---- */
 
+static void
+shared_show_refused(struct fleet *f)
+{
+    struct fleet_shared *s = f->shared;
+    unsigned now = 0;
+
+    for (unsigned i = 0; i < s->n; i++)
+        now += s->things[i].judged && !s->things[i].taken;
+    counter_add_shared(f->env.counters, COUNTER_fleet_shared_refused, (uint64_t)now - s->refused);
+    s->refused = now;
+}
+
 /* The next one that is not judged, behind `from`. */
 static void
 shared_ask(struct fleet *f, int from)
@@ -214,6 +227,7 @@ shared_ask(struct fleet *f, int from)
     }
     if (s->asked >= 0)
         return;
+    shared_show_refused(f);
     if (s->report_due)
         shared_report(f);
     s->user.looked(s->user.ctx);

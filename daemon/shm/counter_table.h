@@ -144,6 +144,9 @@
     X(fleet, peer_denied, COUNTER,                                                                 \
       "Requests on a listener with `peers` that were refused: not signed, another policy, or this " \
       "node is behind")                                                                            \
+    X(fleet, shared_refused, GAUGE,                                                                \
+      "Texts of the fleet that this node refuses: a policy that it cannot compile, or a table that it " \
+      "does not have")                                                                              \
     X(fleet, distrusts, COUNTER,                                                                   \
       "Times that everything stored became stale, for any of these reasons")                       \
     X(fleet, proven, COUNTER,                                                                      \

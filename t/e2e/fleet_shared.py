@@ -150,6 +150,7 @@ class Shared(FleetTest):
         self.assertEqual(status, 422, said)
         self.assertEqual([e["message"] for e in said["errors"]], ["node d: this node's configuration has no such table"])
         wait_until(lambda: [rows(n) for n in nodes[:3]] == [{"/x": "/y"}] * 3, "the others have it", 10)
+        self.assertEqual([n.admin("/v1/counters")["fleet.shared_refused"] for n in nodes], [0, 0, 0, 1])
 
     # ---- answers to CAs ----
 
