@@ -1,7 +1,7 @@
 /* manage_shared.c -- what the fleet's nodes have alike, at this node: taken as an operator's commands would.
  *
  *   policy            "NAME\nTEXT": compiled, and used; "": the node's own again
- *   policy/try        the same, compiled alone: what no node refuses is shared as `policy` then; "": forgotten
+ *   policy/try/NODE   the same, compiled alone, for that node: what no node refuses is shared as `policy` then; "": forgotten
  *   policy/before     the one before it, for the way back
  *   parameter/NAME    a value, above that of the file; taken back: the file's
  *   table/NAME        "KIND\nTEXT": the table's entries; KIND empty: as the node has it
@@ -34,16 +34,16 @@
 #include "vcl-lite/vcl.h"
 
 enum {
-    SHARED_POLICIES =
-        4, /* loaded for the fleet: the tried one, the one in use, that before it, and one that may be in use still */
+    SHARED_POLICIES = 16, /* loaded for the fleet: in use, before that, tried; what labels keep */
     SHARED_NAME_MAX = 80,
     SHARED_VALUE_MAX = 160,
 };
 
 struct shared_policy {
     char name[SHARED_NAME_MAX];
-    uint64_t hash; /* of its text */
-    uint64_t used; /* the larger, the later */
+    uint64_t hash;   /* of its text */
+    uint64_t digest; /* policies_digest_of() it, when it was loaded */
+    uint64_t used;   /* the larger, the later */
 };
 
 struct shared_param {
@@ -97,22 +97,30 @@ shared_find_policy(struct manage_shared *s, const char *name)
     return NULL;
 }
 
-/* The place of the one that was used longest ago; it is discarded, unless it is in use by hand. */
+/* The place of the one that was used longest ago, of those that can go: one in use, or with a label, stays.  NULL: none can. */
 static struct shared_policy *
 shared_policy_room(struct manage *m)
 {
     struct manage_shared *s = m->shared;
-    struct shared_policy *oldest = &s->policies[0];
+    bool stays[SHARED_POLICIES] = {false};
 
-    for (unsigned i = 0; i < SHARED_POLICIES; i++) {
-        if (s->policies[i].name[0] == '\0')
-            return &s->policies[i];
-        if (s->policies[i].used < oldest->used)
-            oldest = &s->policies[i];
+    for (;;) {
+        struct shared_policy *oldest = NULL;
+
+        for (unsigned i = 0; i < SHARED_POLICIES; i++) {
+            if (s->policies[i].name[0] == '\0')
+                return &s->policies[i];
+            if (!stays[i] && (oldest == NULL || s->policies[i].used < oldest->used))
+                oldest = &s->policies[i];
+        }
+        if (oldest == NULL)
+            return NULL;
+        if (policies_discard(m->env.policies, oldest->name) != TERR_BUSY) {
+            oldest->name[0] = '\0';
+            return oldest;
+        }
+        stays[oldest - s->policies] = true;
     }
-    policies_discard(m->env.policies, oldest->name);
-    oldest->name[0] = '\0';
-    return oldest;
 }
 
 static void
@@ -125,28 +133,25 @@ shared_say_errors(const struct vcl_error *e, char *why, size_t size)
             e->column, e->message);
 }
 
-struct shared_seek {
-    const char *name;
-    bool found;
-};
-
-static void
-shared_on_policy(void *ctx, const struct policy_seen *seen)
-{
-    struct shared_seek *seek = ctx;
-
-    seek->found |= seen->label_of == NULL && strcmp(seen->state, "discarded") != 0 &&
-                   strcmp(seen->name, seek->name) == 0;
-}
-
-/* An operator may have discarded it. */
+/* It is loaded. */
 static bool
-shared_is_loaded(struct manage *m, const char *name)
+shared_note_policy(struct manage *m, const char *name, uint64_t hash, char *why, size_t size)
 {
-    struct shared_seek seek = {name, false};
+    struct shared_policy *p = shared_find_policy(m->shared, name);
 
-    policies_each(m->env.policies, shared_on_policy, &seek);
-    return seek.found;
+    if (p == NULL)
+        p = shared_policy_room(m);
+    if (p == NULL) {
+        snprintf(why, size, "%d policies of the fleet are in use here, or have labels",
+            (int)SHARED_POLICIES);
+        policies_discard(m->env.policies, name);
+        return false;
+    }
+    snprintf(p->name, sizeof(p->name), "%s", name);
+    p->hash = hash;
+    p->digest = policies_digest_of(m->env.policies, name);
+    p->used = ++m->shared->uses;
+    return true;
 }
 
 static bool
@@ -155,7 +160,7 @@ shared_load(struct manage *m, struct slice text, char name[SHARED_NAME_MAX], cha
     struct vcl_error *errors = NULL;
     struct shared_policy *p;
     struct slice body;
-    uint64_t hash;
+    uint64_t hash, now;
     int err;
 
     if (!shared_split(text, name, SHARED_NAME_MAX, &body)) {
@@ -164,8 +169,12 @@ shared_load(struct manage *m, struct slice text, char name[SHARED_NAME_MAX], cha
     }
     hash = hash_plain(body.ptr, body.len);
     p = shared_find_policy(m->shared, name);
-    if (p != NULL && p->hash == hash && shared_is_loaded(m, name))
+    now = policies_digest_of(m->env.policies, name);
+    /* An operator may have discarded it, and loaded another one under its name. */
+    if (now != 0 && p != NULL && p->hash == hash && p->digest == now)
         return true;
+    if (now != 0 && p == NULL && now == hash) /* by hand, the same text, and no other included */
+        return shared_note_policy(m, name, hash, why, size);
     err = policies_load(m->env.policies, name, name, body, &errors);
     if (err == TERR_EXISTS)
         snprintf(why, size, "this node has another policy named '%s': give it another name", name);
@@ -174,15 +183,7 @@ shared_load(struct manage *m, struct slice text, char name[SHARED_NAME_MAX], cha
     if (err == TERR_CONFIG)
         shared_say_errors(errors, why, size);
     vcl_errors_free(&errors);
-    if (err != 0)
-        return false;
-    p = shared_find_policy(m->shared, name);
-    if (p == NULL)
-        p = shared_policy_room(m);
-    snprintf(p->name, sizeof(p->name), "%s", name);
-    p->hash = hash;
-    p->used = ++m->shared->uses;
-    return true;
+    return err == 0 && shared_note_policy(m, name, hash, why, size);
 }
 
 static void
@@ -199,9 +200,11 @@ shared_own_policy(struct manage *m)
 
     if (!s->in_use)
         return true;
+    if (s->own[0] == '\0' || policies_use(m->env.policies, s->own) != 0)
+        return false;
     s->in_use = false;
     shared_keep(&s->policy, slice_of("", 0));
-    return s->own[0] != '\0' && policies_use(m->env.policies, s->own) == 0;
+    return true;
 }
 
 static bool
@@ -215,7 +218,7 @@ shared_take_policy(struct manage *m, const char *rest, struct slice text, char *
         shared_keep(&s->before, text);
         return true;
     }
-    if (rest[0] != '\0' && strcmp(rest, "/try") != 0) {
+    if (rest[0] != '\0' && strncmp(rest, "/try/", 5) != 0) {
         snprintf(why, size, "this node knows no such thing");
         return false;
     }
@@ -267,6 +270,8 @@ shared_policy_gone(struct manage *m, const char *rest)
 {
     if (rest[0] == '\0')
         shared_own_policy(m);
+    else if (strcmp(rest, "/before") == 0)
+        shared_keep(&m->shared->before, slice_of("", 0));
 }
 
 /* ---- parameters ---- */

@@ -31,7 +31,7 @@ enum {
 };
 
 #define THING_POLICY "policy"
-#define THING_TRY    "policy/try"
+#define THING_TRY    "policy/try/%s" /* of this node */
 #define THING_BEFORE "policy/before"
 
 enum shared_step {
@@ -111,6 +111,10 @@ shared_call_leave(struct admin_call *c)
 {
     struct shared_call *call = c->waits;
 
+    /* The client has gone, or tarnd ends, and it would stay. */
+    if (call->step == SHARED_TRY && call->wait.task != NULL &&
+        call->wait.outcome == FLEET_SHARED_WAITS)
+        fleet_unshare(c->admin->env.fleet, call->wait.name);
     fleet_shared_wait_end(c->admin->env.fleet, &call->wait);
     free((char *)(uintptr_t)call->text.ptr);
     free(call->before);
@@ -208,6 +212,23 @@ shared_take_back(struct admin_call *c)
         fleet_unshare(f, call->wait.name);
 }
 
+/* As for proofs. */
+static const char *
+shared_why_late(const struct admin_call *c, const char *why)
+{
+    struct fleet_status s;
+
+    fleet_status(c->admin->env.fleet, &s);
+    return s.proofs_in_ms > 0
+               ? "the engine is new, or has lost what it had: it may not know a node that lives, "
+                 "until max_blind has passed"
+               : why;
+}
+
+static const char shared_lost[] = "the engine has not confirmed it, and refuses, or its connection "
+                                  "ended: GET /v1/fleet/shared shows "
+                                  "whether it is there";
+
 static void
 shared_set_outcome(struct admin_call *c)
 {
@@ -221,10 +242,15 @@ shared_set_outcome(struct admin_call *c)
         return;
     case FLEET_SHARED_LATE:
         shared_done(c, 202,
-            "not every node has taken it in that time; the others will, at their next look");
+            shared_why_late(c,
+                "not every node has taken it in that time; the others will, at their "
+                "next look"));
         return;
     case FLEET_SHARED_REPLACED:
-        shared_fail(c, 409, "another node has set it meanwhile");
+        shared_fail(c, 409, "another one was set meanwhile");
+        return;
+    case FLEET_SHARED_LOST:
+        shared_fail(c, 503, shared_lost);
         return;
     case FLEET_SHARED_REFUSED:
         shared_take_back(c);
@@ -251,8 +277,9 @@ shared_use_tried(struct admin_call *c)
 {
     struct shared_call *call = c->waits;
     struct fleet *f = c->admin->env.fleet;
-    char version[FLEET_VERSION_MAX];
+    char version[FLEET_VERSION_MAX], tried[FLEET_THING_NAME_MAX + 1];
 
+    memcpy(tried, call->wait.name, sizeof(tried));
     call->before = shared_before(c, THING_POLICY);
     if (call->before == NULL) {
         admin_fail_terr(c, TERR_NOMEM, THING_POLICY);
@@ -262,7 +289,7 @@ shared_use_tried(struct admin_call *c)
             shared_send(c, THING_BEFORE, slice_str(call->before), version) != 0) ||
         shared_send(c, THING_POLICY, call->text, call->wait.version) != 0)
         return;
-    fleet_unshare(f, THING_TRY);
+    fleet_unshare(f, tried);
     call->step = SHARED_SET;
     snprintf(call->wait.name, sizeof(call->wait.name), "%s", THING_POLICY);
     call->wait.deadline_ms = loop_deadline(c->admin->env.loop, (int64_t)call->timeout_ms);
@@ -283,11 +310,14 @@ shared_try_outcome(struct admin_call *c)
     if (call->wait.outcome == FLEET_SHARED_REFUSED)
         shared_fail(c, 422, "a node cannot compile it: no node uses it");
     else if (call->wait.outcome == FLEET_SHARED_LATE)
-        shared_fail(c, 503, "not every node has compiled it in that time: no node uses it");
+        shared_fail(c, 503,
+            shared_why_late(c, "not every node has compiled it in that time: no node uses it"));
+    else if (call->wait.outcome == FLEET_SHARED_LOST)
+        shared_fail(c, 503, shared_lost);
     else
-        shared_fail(c, 409, "another node tries a policy at the same time: no node uses this one");
+        shared_fail(c, 409, "another policy is tried at this node: no node uses this one");
     if (call->wait.outcome != FLEET_SHARED_REPLACED)
-        fleet_unshare(c->admin->env.fleet, THING_TRY);
+        fleet_unshare(c->admin->env.fleet, call->wait.name);
 }
 
 static void
@@ -323,6 +353,10 @@ shared_begin(
     list_init(&call->wait.link);
     c->waits = call;
     c->leave = shared_call_leave;
+    if (memchr(text.ptr, '\0', text.len) != NULL) { /* nodes keep texts as C has them */
+        admin_fail(c, 400, NULL, "it has a NUL in it");
+        return;
+    }
     if (!admin_args(c, args, &timeout) || shared_send(c, name, text, call->wait.version) != 0)
         return;
     call->timeout_ms = timeout;
@@ -352,9 +386,14 @@ shared_join(const char *front, struct slice text)
 static struct slice
 shared_copy(struct slice text)
 {
-    char *p = strndup(text.len > 0 ? text.ptr : "", text.len);
+    char *p = malloc(text.len + 1);
 
-    return slice_of(p, p != NULL ? text.len : 0);
+    if (p == NULL)
+        return slice_of(NULL, 0);
+    if (text.len > 0)
+        memcpy(p, text.ptr, text.len);
+    p[text.len] = '\0';
+    return slice_of(p, text.len);
 }
 
 /* "parameter/NAME"; false: answered. */
@@ -371,6 +410,16 @@ shared_name(struct admin_call *c, const char *kind, char out[FLEET_THING_NAME_MA
 
 /* ---- policies ---- */
 
+/* Takes text's memory. */
+static void
+shared_try(struct admin_call *c, struct slice text)
+{
+    char name[FLEET_THING_NAME_MAX + 1];
+
+    snprintf(name, sizeof(name), THING_TRY, c->admin->env.conf->fleet.node);
+    shared_begin(c, SHARED_TRY, name, text, NULL);
+}
+
 void
 admin_do_fleet_policy(struct admin_call *c)
 {
@@ -385,7 +434,7 @@ admin_do_fleet_policy(struct admin_call *c)
             c, 400, "a letter, then letters, digits, - and _", "'%.64s' is no name", c->name);
         return;
     }
-    shared_begin(c, SHARED_TRY, THING_TRY, shared_join(c->name, c->body), NULL);
+    shared_try(c, shared_join(c->name, c->body));
 }
 
 void
@@ -402,7 +451,7 @@ admin_do_fleet_rollback(struct admin_call *c)
         admin_fail(c, 409, "PUT /v1/fleet/policies/NAME sets one",
             "the fleet has no policy: each node has its own");
     else if (before != NULL && before[0] != '\0')
-        shared_begin(c, SHARED_TRY, THING_TRY, shared_copy(slice_str(before)), NULL);
+        shared_try(c, shared_copy(slice_str(before)));
     else /* before it each node had its own */
         shared_begin(c, SHARED_SET, THING_POLICY, shared_copy(slice_of("", 0)),
             shared_before(c, THING_POLICY));

@@ -32,6 +32,7 @@ struct engine {
     struct engine_buffer next;
     unsigned *tags; /* a ring of those without a reply */
     unsigned first, ntags, room;
+    uint64_t received;
     char why[160];
 };
 
@@ -191,6 +192,7 @@ engine_read(struct engine *e)
     struct span rx = stream_received(e->stream);
 
     if (rx.len > 0) {
+        e->received += rx.len;
         if (redisReaderFeed(e->reader, rx.ptr, rx.len) != REDIS_OK)
             engine_fail(e, TERR_NOMEM, "");
         stream_consume(e->stream);
@@ -248,6 +250,13 @@ engine_bytes(const struct engine *e)
 {
     OBJ_CHECK(e, ENGINE_MAGIC);
     return sizeof(*e) + e->going.room + e->next.room + e->room * sizeof(*e->tags) + e->reader->len;
+}
+
+uint64_t
+engine_received(const struct engine *e)
+{
+    OBJ_CHECK(e, ENGINE_MAGIC);
+    return e->received;
 }
 
 unsigned

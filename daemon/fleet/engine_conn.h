@@ -52,6 +52,8 @@ int engine_send(struct engine *e, unsigned tag, const struct slice *words, unsig
 struct engine_reply *engine_take(struct engine *e, unsigned *tag);
 /* Of the heap: what is to be sent, and what has come and is no reply yet. */
 size_t engine_bytes(const struct engine *e);
+/* Bytes that have come so far. */
+uint64_t engine_received(const struct engine *e);
 /* Commands without a reply that was taken. */
 unsigned engine_waiting(const struct engine *e);
 /* Has it been connected? */

@@ -3,10 +3,10 @@
  * The engine has, under "PREFIX:{NAME}:",
  *
  *   shared           a hash: of each thing its version
- *   shared:texts     a hash: of each thing its text, written before its version
+ *   shared:texts     a hash: of each thing its text, written with its version
  *   shared:reports   a hash: of each node lines, "NAME VERSION +" or "NAME VERSION -WHY"
  *
- * A text that has not the hash of its version is another writer's, and has its version in a moment.
+ * A text that has not the hash of its version was written since, and has its version at the next look.
  *
  * Where the engine's user may not use these commands, invalidations go on: what it says is kept, and shown. */
 #include "daemon/fleet/fleet_shared.h"
@@ -25,6 +25,7 @@ struct thing {
     bool seen;          /* by the look under way */
     bool judged, taken; /* this version was */
     bool known;         /* some version was judged */
+    uint64_t again_ms;  /* its text was not of this version, and is asked for again then */
     char why[FLEET_THING_WHY_MAX];
 };
 
@@ -57,10 +58,20 @@ thing_find(const struct fleet_shared *s, struct slice name)
     return NULL;
 }
 
+/* It stands in lines, with spaces between. */
+static bool
+thing_name_ok(struct slice name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if ((unsigned char)name.ptr[i] <= ' ' || name.ptr[i] == 0x7f)
+            return false;
+    return name.len > 0 && name.len <= FLEET_THING_NAME_MAX;
+}
+
 static struct thing *
 thing_add(struct fleet_shared *s, struct slice name)
 {
-    if (s->n == FLEET_THINGS_MAX || name.len == 0 || name.len > FLEET_THING_NAME_MAX)
+    if (s->n == FLEET_THINGS_MAX || !thing_name_ok(name))
         return NULL;
     if (s->n == s->room) {
         unsigned room = s->room == 0 ? 16 : 2 * s->room;
@@ -107,23 +118,35 @@ shared_can_write(const struct fleet *f, const char *name)
                : TERR_UNREACH;
 }
 
-/* By an entry of the log that older nodes skip. */
-static bool
-shared_send_hello(struct fleet *f, const char *name)
+/* One transaction, so that no text has another's version; and an entry of the log, that older nodes skip.  `version` .ptr
+ * NULL: it is taken back. */
+static int
+shared_send(struct fleet *f, const char *name, struct slice text, struct slice version)
 {
-    struct slice words[] = {SLICE_LIT("XADD"), slice_str(f->log_key), SLICE_LIT("MAXLEN"),
+    const struct slice multi = SLICE_LIT("MULTI"), exec = SLICE_LIT("EXEC");
+    const struct slice command = version.ptr != NULL ? SLICE_LIT("HSET") : SLICE_LIT("HDEL");
+    const struct slice texts[] = {command, slice_str(f->shared->texts_key), slice_str(name), text};
+    const struct slice versions[] = {
+        command, slice_str(f->shared->versions_key), slice_str(name), version};
+    const struct slice hello[] = {SLICE_LIT("XADD"), slice_str(f->log_key), SLICE_LIT("MAXLEN"),
         SLICE_LIT("~"), slice_str(f->count_text), SLICE_LIT("*"), SLICE_LIT("v"), SLICE_LIT("1"),
         SLICE_LIT("kind"), SLICE_LIT("hello"), SLICE_LIT("node"), slice_str(f->env.conf->node),
         SLICE_LIT("shared"), slice_str(name)};
+    const unsigned n = version.ptr != NULL ? 4 : 3;
 
-    return link_send(&f->commands, TAG_SHARED_SENT, words, ARRAY_LEN(words));
+    f->shared->look_due = true;
+    return link_send(&f->commands, TAG_SHARED_SENT, &multi, 1) &&
+                   link_send(&f->commands, TAG_SHARED_SENT, texts, n) &&
+                   link_send(&f->commands, TAG_SHARED_SENT, versions, n) &&
+                   link_send(&f->commands, TAG_SHARED_SENT, hello, ARRAY_LEN(hello)) &&
+                   link_send(&f->commands, TAG_SHARED_SENT, &exec, 1)
+               ? 0
+               : TERR_UNREACH;
 }
 
 int
 fleet_share(struct fleet *f, const char *name, struct slice text, char version[FLEET_VERSION_MAX])
 {
-    struct slice words[4] = {
-        SLICE_LIT("HSET"), slice_str(f->shared->texts_key), slice_str(name), text};
     int err = shared_can_write(f, name);
 
     OBJ_CHECK(f, FLEET_MAGIC);
@@ -131,33 +154,59 @@ fleet_share(struct fleet *f, const char *name, struct slice text, char version[F
         return err != 0 ? err : TERR_LIMIT;
     snprintf(version, FLEET_VERSION_MAX, "%" PRIu64 "-%016" PRIx64, fleet_engine_ms(f),
         version_hash(text));
-    if (!link_send(&f->commands, TAG_SHARED_SENT, words, 4))
-        return TERR_UNREACH;
-    words[1] = slice_str(f->shared->versions_key);
-    words[3] = slice_str(version);
-    if (!link_send(&f->commands, TAG_SHARED_SENT, words, 4) || !shared_send_hello(f, name))
-        return TERR_UNREACH;
-    f->shared->look_due = true;
-    return 0;
+    return shared_send(f, name, text, slice_str(version));
 }
 
 int
 fleet_unshare(struct fleet *f, const char *name)
 {
-    struct slice words[3] = {
-        SLICE_LIT("HDEL"), slice_str(f->shared->versions_key), slice_str(name)};
     int err = shared_can_write(f, name);
 
     OBJ_CHECK(f, FLEET_MAGIC);
-    if (err != 0)
-        return err;
-    if (!link_send(&f->commands, TAG_SHARED_SENT, words, 3))
-        return TERR_UNREACH;
-    words[1] = slice_str(f->shared->texts_key);
-    if (!link_send(&f->commands, TAG_SHARED_SENT, words, 3) || !shared_send_hello(f, name))
-        return TERR_UNREACH;
-    f->shared->look_due = true;
-    return 0;
+    return err != 0 ? err : shared_send(f, name, slice_of("", 0), slice_of(NULL, 0));
+}
+
+static void
+shared_wait_end(struct fleet_shared_wait *w, enum fleet_shared_outcome outcome)
+{
+    w->outcome = outcome;
+    list_del(&w->link);
+    list_init(&w->link);
+    task_wake(w->task);
+}
+
+/* What was sent may not have arrived: no look has shown it yet. */
+static void
+shared_lose(struct fleet *f)
+{
+    struct list *next;
+
+    for (struct list *l = f->shared->waits.next; l != &f->shared->waits; l = next) {
+        struct fleet_shared_wait *w = container_of(l, struct fleet_shared_wait, link);
+        const struct thing *t = thing_find(f->shared, slice_str(w->name));
+
+        next = l->next;
+        if (t == NULL || strcmp(t->version, w->version) != 0)
+            shared_wait_end(w, FLEET_SHARED_LOST);
+    }
+}
+
+/* Invalidations go on. */
+static void
+shared_is_refused(struct fleet *f, struct slice text)
+{
+    struct fleet_shared *s = f->shared;
+
+    snprintf(
+        s->trouble, sizeof(s->trouble), "%.*s", (int)(text.len < 200 ? text.len : 200), text.ptr);
+    if (strcmp(s->said, s->trouble) != 0)
+        elog(ELOG_ERROR,
+            "fleet: nothing is shared but invalidations: HGETALL, HGET, HSET, HDEL or XADD: %s",
+            s->trouble);
+    memcpy(s->said, s->trouble, sizeof(s->said));
+    s->again_ms = fleet_now(f) + FLEET_TRIM_MS;
+    s->asked = -1;
+    shared_lose(f);
 }
 
 /* ---- what this node says of them ---- */
@@ -219,7 +268,7 @@ shared_ask(struct fleet *f, int from)
     struct slice words[] = {SLICE_LIT("HGET"), slice_str(s->texts_key), slice_of("", 0)};
 
     for (unsigned i = (unsigned)(from + 1); i < s->n && s->asked < 0; i++) {
-        if (s->things[i].judged)
+        if (s->things[i].judged || fleet_now(f) < s->things[i].again_ms)
             continue;
         words[2] = slice_str(s->things[i].name);
         if (link_send(&f->commands, TAG_SHARED_TEXT, words, 3))
@@ -262,6 +311,10 @@ shared_take_versions(struct fleet *f, const struct engine_reply *r)
 
     if (s->asked >= 0) /* those of the look before are still being taken */
         return;
+    if (engine_reply_count(r) > 4 * FLEET_THINGS_MAX) {
+        shared_is_refused(f, SLICE_LIT("there are too many texts in the engine"));
+        return;
+    }
     for (unsigned i = 0; i < s->n; i++)
         s->things[i].seen = false;
     for (unsigned i = 0; i + 1 < engine_reply_count(r); i += 2) {
@@ -278,6 +331,7 @@ shared_take_versions(struct fleet *f, const struct engine_reply *r)
             continue;
         snprintf(t->version, sizeof(t->version), "%.*s", (int)version.len, version.ptr);
         t->judged = false;
+        t->again_ms = 0;
     }
     shared_drop_unseen(s);
     shared_ask(f, -1);
@@ -309,6 +363,8 @@ shared_take_text(struct fleet *f, const struct engine_reply *r)
         return;
     if (engine_reply_type(r) == ENGINE_STRING && version_is_of(s->things[asked].version, text))
         thing_judge(s, &s->things[asked], text);
+    else
+        s->things[asked].again_ms = fleet_now(f) + FLEET_TRIM_MS;
     shared_ask(f, asked);
 }
 
@@ -366,15 +422,6 @@ said_of(const struct fleet_shared *s, const char *node, const char *name, const 
 }
 
 static void
-shared_wait_end(struct fleet_shared_wait *w, enum fleet_shared_outcome outcome)
-{
-    w->outcome = outcome;
-    list_del(&w->link);
-    list_init(&w->link);
-    task_wake(w->task);
-}
-
-static void
 shared_judge_wait(struct fleet *f, struct fleet_shared_wait *w)
 {
     const struct fleet_shared *s = f->shared;
@@ -395,10 +442,12 @@ shared_judge_wait(struct fleet *f, struct fleet_shared_wait *w)
             return;
         }
     }
-    if (live > 0 && taken == live)
+    /* An engine that is new may not know all nodes that live yet, as for proofs. */
+    if (live > 0 && taken == live && f->polled_alive && fleet_now(f) >= f->mature_ms &&
+        !f->too_many)
         shared_wait_end(w, FLEET_SHARED_TAKEN);
-    /* Versions begin with a time, all of the same clock. */
-    else if (t != NULL && strtoull(t->version, NULL, 10) > strtoull(w->version, NULL, 10))
+    /* This look began behind it. */
+    else if (f->looks >= w->from_look && (t == NULL || strcmp(t->version, w->version) != 0))
         shared_wait_end(w, FLEET_SHARED_REPLACED);
 }
 
@@ -460,23 +509,6 @@ fleet_shared_look(struct fleet *f)
         link_send(&f->commands, TAG_SHARED_REPORTS, words, 2);
 }
 
-/* Invalidations go on. */
-static void
-shared_is_refused(struct fleet *f, struct slice text)
-{
-    struct fleet_shared *s = f->shared;
-
-    snprintf(
-        s->trouble, sizeof(s->trouble), "%.*s", (int)(text.len < 200 ? text.len : 200), text.ptr);
-    if (strcmp(s->said, s->trouble) != 0)
-        elog(ELOG_ERROR,
-            "fleet: nothing is shared but invalidations: HGETALL, HGET, HSET, HDEL or XADD: %s",
-            s->trouble);
-    memcpy(s->said, s->trouble, sizeof(s->said));
-    s->again_ms = fleet_now(f) + FLEET_TRIM_MS;
-    s->asked = -1;
-}
-
 bool
 fleet_shared_take(struct fleet *f, unsigned tag, const struct engine_reply *r)
 {
@@ -486,6 +518,9 @@ fleet_shared_take(struct fleet *f, unsigned tag, const struct engine_reply *r)
         shared_is_refused(f, engine_reply_text(r));
         return true;
     }
+    for (unsigned i = 0; tag == TAG_SHARED_SENT && i < engine_reply_count(r); i++)
+        if (engine_reply_type(engine_reply_at(r, i)) == ENGINE_ERROR) /* of a transaction */
+            shared_is_refused(f, engine_reply_text(engine_reply_at(r, i)));
     if (tag == TAG_SHARED_VERSIONS)
         shared_take_versions(f, r);
     else if (tag == TAG_SHARED_TEXT)
@@ -504,6 +539,7 @@ fleet_shared_began(struct fleet *f)
     f->shared->asked = -1;
     f->shared->trouble[0] = '\0';
     f->shared->report_due = f->shared->n > 0;
+    shared_lose(f);
 }
 
 void
@@ -592,6 +628,7 @@ fleet_shared_wait_start(struct fleet *f, struct fleet_shared_wait *w)
     OBJ_CHECK(f, FLEET_MAGIC);
     tassert(f->shared != NULL && w->task != NULL);
     w->outcome = FLEET_SHARED_WAITS;
+    w->from_look = f->looks + 1;
     list_add_tail(&f->shared->waits, &w->link);
     f->quick = 0;
     task_wake(&f->task);

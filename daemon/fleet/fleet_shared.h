@@ -55,7 +55,8 @@ enum fleet_shared_outcome {
     FLEET_SHARED_TAKEN,    /* by every living node */
     FLEET_SHARED_REFUSED,  /* by one at least */
     FLEET_SHARED_LATE,     /* some have not said anything in that time */
-    FLEET_SHARED_REPLACED, /* there is another version since */
+    FLEET_SHARED_REPLACED, /* there is another version since, or none */
+    FLEET_SHARED_LOST, /* the engine has not confirmed it, and the connection ended, or it refuses */
 };
 
 /* Memory of the caller's. */
@@ -64,6 +65,7 @@ struct fleet_shared_wait {
     struct task *task; /* woken when the outcome is known */
     char name[FLEET_THING_NAME_MAX + 1], version[FLEET_VERSION_MAX];
     uint64_t deadline_ms;
+    uint64_t from_look; /* the first look that began behind it */
     enum fleet_shared_outcome outcome;
 };
 

@@ -387,7 +387,10 @@ link_send(struct link *k, unsigned tag, const struct slice *words, unsigned n)
 {
     int err;
 
-    tassert(k->state == LINK_UP && tag < LINK_TAGS);
+    tassert(tag < LINK_TAGS);
+    /* A command before it, of the same step, may have failed. */
+    if (k->state != LINK_UP)
+        return false;
     if (engine_waiting(k->engine) == 0)
         k->heard_ms = k->loop->clock.mono_ms;
     err = engine_send(k->engine, tag, words, n);
@@ -406,14 +409,18 @@ link_take(struct link *k, unsigned *tag)
     if (k->state != LINK_UP)
         return NULL;
     r = engine_take(k->engine, tag);
-    if (r != NULL)
+    /* A long reply is heard as it comes. */
+    if (r != NULL || engine_received(k->engine) != k->received)
         k->heard_ms = k->loop->clock.mono_ms;
-    else if ((why = link_ended(k, text, sizeof(text))) != NULL)
+    k->received = engine_received(k->engine);
+    if (r != NULL)
+        return r;
+    if ((why = link_ended(k, text, sizeof(text))) != NULL)
         link_fail(k, why);
     else if (engine_waiting(k->engine) > 0 &&
              k->loop->clock.mono_ms >= k->heard_ms + LINK_SILENT_MS)
         link_fail(k, "no reply in 4 s");
-    return r;
+    return NULL;
 }
 
 size_t

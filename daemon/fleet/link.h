@@ -62,6 +62,7 @@ struct link {
     struct resolve *lookup; /* RESOLVE */
     unsigned greetings;     /* replies of GREET that are to come */
     uint64_t heard_ms;  /* UP: the last reply, or the command that a reply is waited for since */
+    uint64_t received;  /* bytes, as they were when it was heard */
     bool asks_sentinel; /* this connection is to a Sentinel */
     bool has_master;    /* a Sentinel named `master` */
     struct sockaddr_storage master;
@@ -82,7 +83,7 @@ void link_close(struct link *k);
 
 /* Of the heap. */
 size_t link_bytes(const struct link *k);
-/* As engine_send(), of one that is UP; tag < LINK_TAGS.  What cannot be sent fails it.  False: it was not sent. */
+/* As engine_send(); tag < LINK_TAGS.  What cannot be sent fails it.  False: it was not sent, or the link is not UP. */
 bool link_send(struct link *k, unsigned tag, const struct slice *words, unsigned n);
 /* The next reply; NULL: there is none.  An engine that has been silent for too long has gone: it may have done so without
  * an end of its connections, as a host does that loses power. */

@@ -487,6 +487,14 @@ policies_tick(struct policies *ps)
 }
 
 uint64_t
+policies_digest_of(struct policies *ps, const char *name)
+{
+    const struct policy *p = policies_find(ps, name);
+
+    return p != NULL ? p->digest : 0;
+}
+
+uint64_t
 policies_digest(const struct policies *ps)
 {
     return ps->active != NULL ? ps->active->digest : 0;

@@ -73,6 +73,8 @@ void policies_params(const struct policies *ps, struct conf_params *params);
 
 /* Of the active policy's texts, the same in every process that has them; 0: there is none. */
 uint64_t policies_digest(const struct policies *ps);
+/* Of the one with this name; 0: there is none. */
+uint64_t policies_digest_of(struct policies *ps, const char *name);
 
 /* What workers look at. */
 _Atomic(struct policy_set *) *policies_set(struct policies *ps);

@@ -114,6 +114,52 @@ class Shared(FleetTest):
         self.assertEqual(status, 200, said)
         self.assertEqual(self.words(nodes), [None] * 3)
 
+    def test_what_is_refused_takes_the_place_of_nothing_in_use(self):
+        nodes = self.nodes(policy=True)
+        for name, word in (("v1", "one"), ("v2", "two")):
+            self.assertEqual(self.use(nodes[0], name, word)[0], 200)
+        for i in range(20):
+            self.put(nodes[2], f"/v1/policies/t{i}", self.policy("mine"))
+            self.assertEqual(self.use(nodes[i % 2], f"t{i}", "theirs")[0], 422)
+        for word in ("one", "two", "one"):
+            status, said = self.put(nodes[0], "/v1/fleet/rollback", b"", "POST")
+            self.assertEqual(status, 200, said)
+            self.assertEqual(self.words(nodes), [word] * 3)
+
+    def test_a_policy_by_hand_is_not_taken_for_the_fleets(self):
+        nodes = self.nodes(policy=True)
+        for name, word in (("v1", "one"), ("v2", "two")):
+            self.assertEqual(self.use(nodes[0], name, word)[0], 200)
+        self.put(nodes[1], "/v1/policies/v1", b"", "DELETE")
+        self.put(nodes[1], "/v1/policies/v1", self.policy("hand"))
+        status, said = self.use(nodes[0], "v1", "one")
+        self.assertEqual(status, 422, said)
+        self.assertEqual(self.words(nodes), ["two"] * 3)
+        self.put(nodes[1], "/v1/policies/v1", b"", "DELETE")
+        self.put(nodes[1], "/v1/policies/v1", self.policy("one"))  # the same: that will do
+        self.assertEqual(self.use(nodes[0], "v1", "one")[0], 200)
+        self.assertEqual(self.words(nodes), ["one"] * 3)
+
+    def test_an_engine_that_was_emptied_hides_no_node(self):
+        nodes = self.nodes("abc", policy=True, max_blind="6s")
+        self.put(nodes[1], "/v1/policies/v1", self.policy("hand"))
+        nodes[1].pause()
+        self.engine.ask("FLUSHALL")
+        time.sleep(1.5)
+        try:
+            status, said = self.use(nodes[0], "v1", "one", timeout_ms=1000)
+        finally:
+            nodes[1].resume()
+        self.assertEqual(status, 503, said)
+        self.assertIn("the engine is new", said["error"])
+        self.assertEqual(self.words(nodes), [None] * 3)
+
+    def test_a_text_with_a_nul_is_refused(self):
+        nodes = self.nodes("a", policy=True)
+        for path in ("policies/v1", "challenges/tok"):
+            status, said = self.put(nodes[0], "/v1/fleet/" + path, self.policy("one")[:400] + "\0" * 50)
+            self.assertEqual((status, said["error"]), (400, "it has a NUL in it"))
+
     # ---- parameters ----
 
     def test_a_parameter_is_that_of_all_and_stays_behind_a_reload(self):
@@ -256,7 +302,7 @@ class Shared(FleetTest):
         self.assertIn("parameter/default_ttl", out)
         rc, out, err = self.ctl(nodes[1], "fleet", "vcl", "use", "v2", "-", stdin="vcl 4.1; sub x { set y = 1; }")
         self.assertEqual(rc, 1)
-        self.assertIn("node a: v2:", err)
+        self.assertRegex(err, "node [abc]: v2:")
         rc, out, err = self.ctl(nodes[1], "fleet", "vcl", "rollback")
         self.assertEqual((rc, err), (0, ""), out)
         rc, out, err = self.ctl(nodes[1], "fleet", "param", "unset", "default_ttl")
