@@ -197,8 +197,9 @@ shared_is_refused(struct fleet *f, struct slice text)
 {
     struct fleet_shared *s = f->shared;
 
-    snprintf(
-        s->trouble, sizeof(s->trouble), "%.*s", (int)(text.len < 200 ? text.len : 200), text.ptr);
+    if (s->trouble[0] == '\0') /* behind the first one EXEC says only that there was one */
+        snprintf(s->trouble, sizeof(s->trouble), "%.*s", (int)(text.len < 200 ? text.len : 200),
+            text.ptr);
     if (strcmp(s->said, s->trouble) != 0)
         elog(ELOG_ERROR,
             "fleet: nothing is shared but invalidations: HGETALL, HGET, HSET, HDEL or XADD: %s",

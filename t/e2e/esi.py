@@ -318,7 +318,7 @@ class Pages(Case):
         began = time.monotonic()
         _, body = ask(self.port, "/page/one/hang")
         self.assertEqual(b"<html>ab</html>", body)
-        self.assertLess(time.monotonic() - began, 2.6 * SLOWER)
+        self.assertLess(time.monotonic() - began, 4 * SLOWER)  # timeout is 2 s; the origin would be waited for for 5
         self.idle()
 
     def test_a_client_that_reads_nothing_holds_a_bounded_memory(self):

@@ -245,6 +245,17 @@ class Shared(FleetTest):
 
     # ---- the engine ----
 
+    def test_what_the_engine_refuses_to_write_is_said_at_once(self):
+        nodes = self.nodes("ab", policy=True)
+        self.assertEqual(self.use(nodes[0], "v1", "one")[0], 200)
+        self.engine.ask("ACL", "SETUSER", "default", "-hset")
+        status, said = self.use(nodes[0], "v2", "two")
+        self.assertEqual(status, 503, said)
+        self.assertIn("has not confirmed it", said["error"])
+        self.assertIn("NOPERM", nodes[0].admin("/v1/fleet/shared")["why"])
+        self.assertEqual(self.words(nodes), ["one"] * 2)
+        self.assertEqual(nodes[0].purge(url="http://tarn.test/x")["proof"], "all")
+
     def test_without_its_rights_invalidations_go_on(self):
         password = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "password")
         with open(password, "w", encoding="ascii", opener=lambda p, flags: os.open(p, flags, 0o600)) as f:

@@ -310,8 +310,10 @@ TEST(conf_fleet, peers_need_a_listener_and_an_address)
     c = load(
         PEERED("address: '10.0.0.1:8089', peers: on", "peers: ['10.0.0.1:8089', 'b.test:8089']"));
     CHECK_STR(c->fleet.peers, "10.0.0.1:8089 b.test:8089");
+    conf_free(&c);
     c = load(PEERED("address: '10.0.0.1:8089', peers: on", "peers: 'dns:tarn.internal'"));
     CHECK_STR(c->fleet.peers, "dns:tarn.internal");
+    conf_free(&c);
 }
 
 TEST(conf_fleet, an_address_for_peers_is_one_that_they_can_reach)
