@@ -1,7 +1,7 @@
 /* manage_shared.c -- what the fleet's nodes have alike, at this node: taken as an operator's commands would.
  *
  *   policy            "NAME\nTEXT": compiled, and used; "": the node's own again
- *   policy/try/NODE   the same, compiled alone, for that node: what no node refuses is shared as `policy` then; "": forgotten
+ *   policy/try/NODE   the same, compiled alone, for that node: what no node refuses is shared as `policy` then, and this is taken back
  *   policy/before     the one before it, for the way back
  *   parameter/NAME    a value, above that of the file; taken back: the file's
  *   table/NAME        "KIND\nTEXT": the table's entries; KIND empty: as the node has it
@@ -222,9 +222,7 @@ shared_take_policy(struct manage *m, const char *rest, struct slice text, char *
         snprintf(why, size, "this node knows no such thing");
         return false;
     }
-    if (text.len == 0 && rest[0] != '\0')
-        return true;
-    if (text.len == 0) {
+    if (text.len == 0 && rest[0] == '\0') {
         snprintf(why, size, "this node has no policy of its own to go back to");
         return shared_own_policy(m);
     }
