@@ -137,12 +137,12 @@ endpoint_bind(struct endpoints *all, struct endpoint *d, const struct conf_liste
     int err;
 
     tassert(d->bound == NULL);
-    tassert(all->loops > 0);
+    tassert(all->tls.loops > 0);
     err = listen_bind(&d->bound, &conf->address, &how, why, why_len);
     /* Where another process may follow, its sockets are made now and given to the supervisor: what the
      * kernel has queued on them outlives this process. */
     if (err == 0 && (all->channel != NULL || listen_is_inherited(d->bound)))
-        err = listen_share(d->bound, all->loops);
+        err = listen_share(d->bound, all->tls.loops);
     if (err == 0)
         err = channel_hold(all->channel, conf->address.text, d->bound);
     return err;
@@ -194,8 +194,7 @@ endpoint_terms_secure(struct endpoints *all, struct listener_conf *t,
     tassert(t->tls == NULL);
     if (!conf->tls.said)
         return 0;
-    err =
-        listener_tls_open(&t->tls, &conf->tls, all->offload, all->loops, all->secret, why, why_len);
+    err = listener_tls_open(&t->tls, &conf->tls, &all->tls, why, why_len);
     if (err == 0)
         t->in.secure = listener_tls_secure(t->tls);
     return err;

@@ -17,6 +17,7 @@
 #include <stddef.h>
 
 #include "daemon/base/obj.h"
+#include "daemon/listeners_tls.h"
 #include "daemon/net/incoming.h"
 #include "daemon/net/listener.h"
 
@@ -52,11 +53,9 @@ struct endpoint {
 /* All there ever were, in the order in which they came.  All zero: none. */
 struct endpoints {
     struct endpoint *first;
-    struct channel *channel;  /* borrowed: a supervisor keeps what is bound; NULL: there is none */
-    struct offload *offload;  /* borrowed: reads keys */
-    unsigned char secret[32]; /* of this process, for tickets of TLS */
-    unsigned loops;           /* that accept */
-    bool shut;                /* workers end */
+    struct channel *channel; /* borrowed: a supervisor keeps what is bound; NULL: there is none */
+    struct listener_tls_env tls;
+    bool shut; /* workers end */
 };
 
 /* Binds, and is the last of them.  `params` are the process's.  TERR_*, and a sentence in `why`. */

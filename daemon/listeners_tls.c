@@ -12,6 +12,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/log/elog.h"
+#include "daemon/proxy/challenges.h"
 #include "daemon/tls/cert_file.h"
 #include "daemon/tls/cert_store.h"
 #include "daemon/tls/tls.h"
@@ -290,14 +291,27 @@ listener_tls_tend(struct listener_tls *t)
     t->renew_failed = true;
 }
 
+static size_t
+tls_find_challenge(void *ctx, struct slice host, char out[CERT_CHALLENGE_TEXT])
+{
+    char name[CHALLENGE_NAME_MAX + 1];
+    int len = snprintf(name, sizeof(name), CHALLENGE_TLS "%.*s", (int)host.len, host.ptr);
+
+    _Static_assert(
+        (int)CERT_CHALLENGE_TEXT == (int)CHALLENGE_TEXT_MAX, "each has room for the other's");
+    return len < (int)sizeof(name) ? challenges_find(ctx, slice_of(name, (size_t)len), out) : 0;
+}
+
 /* In the order of need, each step with the one before as its parameter: certificates, tickets,
  * then the server that refers to both; listener_tls_close() goes the other way and copes with
  * what is missing. */
 int
-listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct offload *o,
-    unsigned loops, const unsigned char secret[LISTENER_TLS_SECRET], char *why, size_t why_len)
+listener_tls_open(struct listener_tls **out, const struct conf_tls *conf,
+    const struct listener_tls_env *env, char *why, size_t why_len)
 {
-    const struct cert_store_env env = {.offload = o};
+    const struct cert_store_env store = {.offload = env->offload,
+        .challenge = env->challenges != NULL ? tls_find_challenge : NULL,
+        .challenge_ctx = env->challenges};
     struct listener_tls *t = calloc(1, sizeof(*t));
     struct tls_server_conf sc = {.modern = strcmp(conf->profile, "modern") == 0,
         .client_auth = tls_client_auth_of(conf->client_auth),
@@ -305,7 +319,7 @@ listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct
         .acme = conf->acme.said && conf->acme.webroot[0] == '\0',
         .http2 = conf->http2,
         .early_data = conf->early_data != 0,
-        .loops = loops};
+        .loops = env->loops};
     struct cert_table *table = NULL;
     char more[256] = "";
     int err;
@@ -321,11 +335,11 @@ listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct
               ? tls_load_and_say(&table, conf, NULL, why, why_len)
               : TERR_NOMEM;
     if (err == 0)
-        err = cert_store_open(&t->certs, &table, &env);
+        err = cert_store_open(&t->certs, &table, &store);
     if (table != NULL)
         cert_table_unref(&table);
     if (err == 0)
-        err = tls_open_tickets(&t->tickets, conf->session_secret, secret, more, sizeof(more));
+        err = tls_open_tickets(&t->tickets, conf->session_secret, env->secret, more, sizeof(more));
     if (more[0] != '\0')
         snprintf(why, why_len, "%s: %s", conf->session_secret, more);
     sc.certs = t->certs;

@@ -17,6 +17,7 @@ struct cert_report;
 struct cert_store;
 struct conf_tls;
 struct listener_tls;
+struct challenges;
 struct offload;
 struct secure_server;
 
@@ -24,9 +25,17 @@ enum {
     LISTENER_TLS_SECRET = 32, /* bytes that tickets are sealed by where no file has any */
 };
 
-/* `conf` says TLS; it is not kept.  The offload and the secret are borrowed for as long as it lives. */
-int listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct offload *o,
-    unsigned loops, const unsigned char secret[LISTENER_TLS_SECRET], char *why, size_t why_len);
+/* Of the process.  What is pointed to is borrowed for as long as any listener lives. */
+struct listener_tls_env {
+    struct offload *offload;                   /* reads keys */
+    struct challenges *challenges;             /* of the fleet's other nodes; NULL: no fleet */
+    unsigned loops;                            /* that accept */
+    unsigned char secret[LISTENER_TLS_SECRET]; /* for tickets, where no file has one */
+};
+
+/* `conf` says TLS; it is not kept. */
+int listener_tls_open(struct listener_tls **out, const struct conf_tls *conf,
+    const struct listener_tls_env *env, char *why, size_t why_len);
 /* No connection of it is left. */
 void listener_tls_close(struct listener_tls **tp);
 /* The file of its secret gets each day's; a few times a second.  Blocks for a write, once a day. */

@@ -8,6 +8,7 @@
  *   session_secret    of TLS tickets, with `session_secret: on`: the first node that finds none writes one, and each day's
  *                     is written when the first node needs it; all derive the same (tls/tls_secret.h)
  *   challenge/TOKEN   what an ACME CA is answered (RFC 8555 8.3); taken back when it has asked
+ *   challenge/tls-alpn-01/NAME   the certificate that it is shown, and its key (RFC 8737 3)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -439,19 +440,18 @@ shared_tend_secret(struct manage *m)
 /* ---- answers to CAs ---- */
 
 static bool
-shared_take_challenge(
-    struct manage *m, const char *token, struct slice text, char *why, size_t size)
+shared_take_challenge(struct manage *m, const char *name, struct slice text, char *why, size_t size)
 {
-    if (challenges_set(m->env.challenges, slice_str(token), text))
+    if (challenges_set(m->env.challenges, slice_str(name), text))
         return true;
-    snprintf(why, size, "too many challenges, or too long a one");
+    snprintf(why, size, "too many challenges, or no challenge");
     return false;
 }
 
 static void
-shared_challenge_gone(struct manage *m, const char *token)
+shared_challenge_gone(struct manage *m, const char *name)
 {
-    challenges_set(m->env.challenges, slice_str(token), slice_of("", 0));
+    challenges_set(m->env.challenges, slice_str(name), slice_of("", 0));
 }
 
 /* ---- all of them ---- */

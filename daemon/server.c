@@ -392,20 +392,21 @@ server_listen(struct server *s)
     s->env.endpoints = &s->endpoints;
     s->endpoints.channel = s->channel;
     /* A socket for each worker: the kernel spreads the clients. */
-    s->endpoints.loops = s->nworkers;
+    s->endpoints.tls.loops = s->nworkers;
     err = offload_open(&s->offload, OFFLOAD_THREADS, 0);
     if (err != 0) {
         elog(ELOG_ERROR, "threads: %s", terr_text(err));
         return err;
     }
-    s->endpoints.offload = s->offload;
+    s->endpoints.tls.offload = s->offload;
+    s->endpoints.tls.challenges = s->env.challenges;
     err = recoder_open(&s->env.recoder, s->storage, s->env.storage_bytes);
     if (err != 0) {
         elog(ELOG_ERROR, "threads: %s", terr_text(err));
         return err;
     }
-    drawn = getrandom(s->endpoints.secret, sizeof(s->endpoints.secret), 0);
-    tassert(drawn == (ssize_t)sizeof(s->endpoints.secret));
+    drawn = getrandom(s->endpoints.tls.secret, sizeof(s->endpoints.tls.secret), 0);
+    tassert(drawn == (ssize_t)sizeof(s->endpoints.tls.secret));
     for (unsigned i = 0; i < s->conf->nlistens; i++) {
         struct endpoint *d;
         char why[512] = "";

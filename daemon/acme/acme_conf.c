@@ -143,6 +143,14 @@ acme_conf_take_tarnd(struct acme_settings *set)
         set->hook = "tarnctl tls reload";
 }
 
+void
+acme_conf_admin(const struct acme_settings *set, char out[ACME_ADMIN_MAX])
+{
+    bool any = set->admin[0] == '*';
+
+    snprintf(out, ACME_ADMIN_MAX, "%s%s", any ? "127.0.0.1" : "", set->admin + any);
+}
+
 enum acme_exit
 acme_conf_read(struct acme_settings *set, const char *path, const struct acme_said *said,
     bool names, const struct conf_acme **out)

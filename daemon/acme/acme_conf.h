@@ -20,4 +20,10 @@ struct acme_said {
 enum acme_exit acme_conf_read(struct acme_settings *set, const char *path,
     const struct acme_said *said, bool names, const struct conf_acme **out);
 
+enum {
+    ACME_ADMIN_MAX = 300,
+};
+/* set->admin, which is not NULL, as clients write it: a listener on every address, "*", is reached by this machine's own. */
+void acme_conf_admin(const struct acme_settings *set, char out[ACME_ADMIN_MAX]);
+
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "conf/conf.h"
+#include "daemon/acme/acme_conf.h"
 
 enum {
     FLEET_MS = 15000, /* tarnd waits for its nodes for 10 s */
@@ -15,8 +16,7 @@ enum {
 static bool
 fleet_is_there(const struct acme_settings *set)
 {
-    return set->challenge == ACME_HTTP_01 && set->conf != NULL && set->conf->fleet.said &&
-           set->admin != NULL;
+    return set->conf != NULL && set->conf->fleet.said && set->admin != NULL;
 }
 
 static size_t
@@ -28,24 +28,21 @@ fleet_on_body(char *bytes, size_t size, size_t n, void *ctx)
 
 /* The status; 0: no answer, and *why. */
 static long
-fleet_ask(const struct acme_settings *set, const char *method, const char *token, const char *text,
+fleet_ask(const struct acme_settings *set, const char *method, const char *key, struct slice text,
     char why[CURL_ERROR_SIZE])
 {
     bool is_unix = strncmp(set->admin, "unix:", UNIX_FRONT) == 0;
-    const char *admin = set->admin[0] == '*' ? set->admin + 1 : set->admin;
-    char url[512], field[1100];
+    char url[ACME_ADMIN_MAX + ACME_NAME_MAX + 200], admin[ACME_ADMIN_MAX], field[1100];
     struct curl_slist *fields = NULL;
     CURL *curl = curl_easy_init();
     long status = 0;
 
     if (curl == NULL)
         return 0;
-    /* A token is of base64url: the CA's was looked at (acme_read.c). */
-    snprintf(url, sizeof(url), "http://%s%s/v1/fleet/challenges/%s",
-        is_unix                ? "tarn"
-        : set->admin[0] == '*' ? "127.0.0.1"
-                               : "",
-        is_unix ? "" : admin, token);
+    acme_conf_admin(set, admin);
+    /* A token is of base64url, and a name has no sign that a path has not: both were looked at. */
+    snprintf(url, sizeof(url), "http://%s/v1/fleet/%s/%s", is_unix ? "tarn" : admin,
+        set->challenge == ACME_HTTP_01 ? "challenges" : "alpn_challenges", key);
     if (set->token != NULL) {
         snprintf(field, sizeof(field), "Authorization: Bearer %s", set->token);
         fields = curl_slist_append(NULL, field);
@@ -59,8 +56,10 @@ fleet_ask(const struct acme_settings *set, const char *method, const char *token
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
     if (is_unix)
         curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, set->admin + UNIX_FRONT);
-    if (text != NULL)
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, text);
+    if (text.ptr != NULL) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)text.len);
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, text.ptr);
+    }
     if (fields != NULL)
         curl_easy_setopt(curl, CURLOPT_HTTPHEADER, fields);
     if (curl_easy_perform(curl) == CURLE_OK)
@@ -71,14 +70,14 @@ fleet_ask(const struct acme_settings *set, const char *method, const char *token
 }
 
 void
-acme_fleet_put(const struct acme_settings *set, const char *token, const char *text)
+acme_fleet_put(const struct acme_settings *set, const char *key, struct slice text)
 {
     char why[CURL_ERROR_SIZE] = "no answer";
     long status;
 
     if (!fleet_is_there(set))
         return;
-    status = fleet_ask(set, "PUT", token, text, why);
+    status = fleet_ask(set, "PUT", key, text, why);
     if (status == 0)
         acme_say("warning: fleet: the CA's question may be answered by this node alone: %s: %s",
             set->admin, why);
@@ -88,10 +87,10 @@ acme_fleet_put(const struct acme_settings *set, const char *token, const char *t
 }
 
 void
-acme_fleet_remove(const struct acme_settings *set, const char *token)
+acme_fleet_remove(const struct acme_settings *set, const char *key)
 {
     char why[CURL_ERROR_SIZE] = "";
 
     if (fleet_is_there(set))
-        fleet_ask(set, "DELETE", token, NULL, why);
+        fleet_ask(set, "DELETE", key, slice_of(NULL, 0), why);
 }

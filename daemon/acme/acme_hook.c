@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/acme/acme_conf.h"
 #include "daemon/acme/acme_run.h"
 #include "daemon/base/terr.h"
 
@@ -18,15 +19,12 @@ enum {
     LOOK_MS = 50,
 };
 
-/* A listener on every address is reached by this machine's own: "*" is nothing to connect to. */
 static bool
-hook_set_admin(const char *admin)
+hook_set_admin(const struct acme_settings *set)
 {
-    char text[300];
+    char text[ACME_ADMIN_MAX];
 
-    if (admin[0] != '*')
-        return setenv("TARN_ADMIN", admin, 1) == 0;
-    snprintf(text, sizeof(text), "127.0.0.1%s", admin + 1);
+    acme_conf_admin(set, text);
     return setenv("TARN_ADMIN", text, 1) == 0;
 }
 
@@ -42,7 +40,7 @@ hook_exec(const struct acme_settings *set, const char *names)
     setpgid(0, 0); /* all that the shell starts ends with it */
     if (setenv("TARN_ACME_CERTIFICATES", names, 1) == 0 &&
         setenv("TARN_ACME_STATE", set->state, 1) == 0 &&
-        (set->admin == NULL || hook_set_admin(set->admin)) &&
+        (set->admin == NULL || hook_set_admin(set)) &&
         (set->token == NULL || setenv("TARN_TOKEN", set->token, 1) == 0))
         /* Every descriptor of ours is closed by O_CLOEXEC: the lock is not the hook's, else a daemon that it starts
          * would keep it. */

@@ -66,6 +66,7 @@ poll_pause(struct acme_client *c, struct poll *p, int64_t retry_after_s, struct 
 struct challenge {
     char name[ACME_NAME_MAX + 1];
     char path[PATH_BYTES]; /* "": nothing was written */
+    char key[PATH_BYTES];  /* by which the fleet's nodes find it: the token, or the name */
 };
 
 /* The CA may ask for names of the order only; the file of tls-alpn-01 has the name. */
@@ -95,14 +96,18 @@ challenge_write(struct order *o, struct challenge *ch, const char *token, struct
 
     if (err == 0 && o->c->set->challenge == ACME_HTTP_01) {
         snprintf(ch->path, sizeof(ch->path), ACME_DIR_HTTP "/%s", token);
+        snprintf(ch->key, sizeof(ch->key), "%s", token);
         err = acme_dir_write(o->c->dir, ch->path, slice_str(text), f);
         if (err == 0)
-            acme_fleet_put(o->c->set, token, text);
+            acme_fleet_put(o->c->set, ch->key, slice_str(text));
     } else if (err == 0) {
         snprintf(ch->path, sizeof(ch->path), ACME_DIR_ALPN "/%s.pem", ch->name);
+        snprintf(ch->key, sizeof(ch->key), "%s", ch->name);
         err = acme_cert_of_challenge(ch->name, text, &pem, f);
         if (err == 0)
             err = acme_dir_write(o->c->dir, ch->path, slice_of(pem.ptr, pem.len), f);
+        if (err == 0)
+            acme_fleet_put(o->c->set, ch->key, slice_of(pem.ptr, pem.len));
     }
     acme_key_forget(&pem); /* the certificate of tls-alpn-01 has a key */
     free(text);
@@ -197,7 +202,7 @@ order_authorize(struct order *o, struct acme_fail *f)
         /* Also after a failure: what lies there answers for the account's key to anyone who asks. */
         if (ch.path[0] != '\0') {
             acme_dir_remove(o->c->dir, ch.path);
-            acme_fleet_remove(o->c->set, strrchr(ch.path, '/') + 1);
+            acme_fleet_remove(o->c->set, ch.key);
         }
         snprintf(step, sizeof(step), "%s for %s", acme_challenge_name(o->c->set->challenge),
             ch.name[0] != '\0' ? ch.name : "a name");

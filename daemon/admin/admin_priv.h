@@ -24,7 +24,7 @@ struct admin {
 };
 
 enum {
-    ADMIN_NAME_MAX = 128, /* of a policy, a backend, a parameter; with its NUL */
+    ADMIN_NAME_MAX = 256, /* of a policy, a parameter, a host; with its NUL */
 };
 
 /* An answer that goes on. */

@@ -30,9 +30,11 @@ enum {
     SHARED_WHY_MAX = 320,
 };
 
-#define THING_POLICY "policy"
-#define THING_TRY    "policy/try/%s" /* of this node */
-#define THING_BEFORE "policy/before"
+#define THING_POLICY    "policy"
+#define THING_TRY       "policy/try/%s" /* of this node */
+#define THING_BEFORE    "policy/before"
+#define THING_CHALLENGE "challenge/" /* as in manage_shared.c */
+#define THING_ALPN      THING_CHALLENGE CHALLENGE_TLS
 
 enum shared_step {
     SHARED_TRY, /* a policy: does every node compile it? */
@@ -565,27 +567,51 @@ admin_do_fleet_table(struct admin_call *c)
 
 /* ---- answers to CAs ---- */
 
-void
-admin_do_fleet_challenge(struct admin_call *c)
+static void
+shared_challenge(struct admin_call *c, const char *kind, const char *right)
 {
     char name[FLEET_THING_NAME_MAX + 1];
 
-    if (shared_fleet(c) == NULL || !shared_name(c, "challenge/", name))
+    if (shared_fleet(c) == NULL || !shared_name(c, kind, name))
         return;
-    if (!challenge_is_token(slice_str(c->name)) || c->body.len == 0 ||
+    if (!challenge_is_name(slice_str(name + sizeof(THING_CHALLENGE) - 1)) || c->body.len == 0 ||
         c->body.len > CHALLENGE_TEXT_MAX)
-        admin_fail(c, 400,
-            "a token of RFC 8555 8.1 in the path, what it is answered with as the body",
-            "this is no challenge");
+        admin_fail(c, 400, right, "this is no challenge");
     else
         shared_begin(c, SHARED_SET, name, shared_copy(c->body), NULL);
 }
 
 void
-admin_do_fleet_challenge_end(struct admin_call *c)
+admin_do_fleet_challenge(struct admin_call *c)
+{
+    shared_challenge(c, THING_CHALLENGE,
+        "a token of RFC 8555 8.1 in the path, what it is answered with as the body");
+}
+
+void
+admin_do_fleet_alpn_challenge(struct admin_call *c)
+{
+    shared_challenge(c, THING_ALPN,
+        "a host's name in lower case in the path, the certificate and its key as PEM in the body");
+}
+
+static void
+shared_challenge_end(struct admin_call *c, const char *kind)
 {
     char name[FLEET_THING_NAME_MAX + 1];
 
-    if (shared_fleet(c) != NULL && shared_name(c, "challenge/", name))
+    if (shared_fleet(c) != NULL && shared_name(c, kind, name))
         shared_remove(c, name);
+}
+
+void
+admin_do_fleet_challenge_end(struct admin_call *c)
+{
+    shared_challenge_end(c, THING_CHALLENGE);
+}
+
+void
+admin_do_fleet_alpn_challenge_end(struct admin_call *c)
+{
+    shared_challenge_end(c, THING_ALPN);
 }

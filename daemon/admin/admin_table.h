@@ -73,6 +73,11 @@
     X(PUT, "/v1/fleet/challenges/*", fleet_challenge, "?timeout_ms=integer text",                  \
       "The body is what every node answers an ACME CA for this token; by tarn-acme")               \
     X(DELETE, "/v1/fleet/challenges/*", fleet_challenge_end, "", "It is answered no more")         \
+    X(PUT, "/v1/fleet/alpn_challenges/*", fleet_alpn_challenge, "?timeout_ms=integer text",        \
+      "The body is the certificate of tls-alpn-01 for this name, with its key, as PEM: every "     \
+      "node shows it to an ACME CA; by tarn-acme")                                                 \
+    X(DELETE, "/v1/fleet/alpn_challenges/*", fleet_alpn_challenge_end, "",                         \
+      "It is shown no more")                                                                       \
     X(GET, "/v1/backends", backends, "",                                                           \
       "Backends, their health, what their probes saw; directors and their members")                \
     X(PUT, "/v1/backends/*/health", backend_health, "health=string!",                              \

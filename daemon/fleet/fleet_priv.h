@@ -86,6 +86,7 @@ struct fleet_entry {
 /* Another node, or this one, as the engine has it. */
 struct fleet_node {
     char name[FLEET_NAME_MAX + 1];
+    char epoch[FLEET_STATE_EPOCH_MAX]; /* "": it is not known */
     char address[FLEET_ADDRESS_MAX + 1];
     uint64_t policy;
     bool lives, in_step;

@@ -278,6 +278,7 @@ nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_r
     struct fleet_value v;
 
     node->in_step = false;
+    node->epoch[0] = '\0';
     /* A key that went before its time was lost: until then its node may trust what it has. */
     node->lives =
         engine_reply_type(r) == ENGINE_STRING || now < node->seen_ms + (uint64_t)f->guard_ms;
@@ -287,6 +288,7 @@ nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_r
         node->gone_ms = now;
     if (!fleet_value_parse(engine_reply_text(r), &v))
         return;
+    snprintf(node->epoch, sizeof(node->epoch), "%.*s", (int)v.epoch.len, v.epoch.ptr);
     snprintf(node->address, sizeof(node->address), "%.*s", (int)v.address.len, v.address.ptr);
     node->policy = v.policy;
     node->in_step = slice_eq(v.incarnation, slice_str(f->commands.incarnation));

@@ -4,7 +4,8 @@
  *
  *   shared           a hash: of each thing its version
  *   shared:texts     a hash: of each thing its text, written with its version
- *   shared:reports   a hash: of each node lines, "NAME VERSION +" or "NAME VERSION -WHY"
+ *   shared:reports   a hash: of each node its epoch in a line, and lines "NAME VERSION +" or "NAME VERSION -WHY".  What the process before
+ *                    has said of itself counts no more
  *
  * A text that has not the hash of its version was written since, and has its version at the next look.
  *
@@ -31,7 +32,7 @@ struct thing {
 
 struct report {
     char node[FLEET_NAME_MAX + 1];
-    char *text;
+    char *text; /* owned: the epoch's line, and what follows */
 };
 
 struct fleet_shared {
@@ -224,6 +225,7 @@ shared_report(struct fleet *f)
 
     if (out == NULL)
         return;
+    fprintf(out, "%s\n", f->epoch);
     for (unsigned i = 0; i < s->n; i++)
         if (s->things[i].judged)
             fprintf(out, "%s %s %s%s\n", s->things[i].name, s->things[i].version,
@@ -381,12 +383,18 @@ reports_free(struct fleet_shared *s)
     s->nreports = 0;
 }
 
+/* Its lines; NULL: there is none of this process. */
 static const char *
-report_of(const struct fleet_shared *s, const char *node)
+report_of(const struct fleet_shared *s, const char *node, const char *epoch)
 {
+    size_t len = strlen(epoch);
+
     for (unsigned i = 0; i < s->nreports; i++)
         if (strcmp(s->reports[i].node, node) == 0)
-            return s->reports[i].text;
+            return len > 0 && strncmp(s->reports[i].text, epoch, len) == 0 &&
+                           s->reports[i].text[len] == '\n'
+                       ? s->reports[i].text + len + 1
+                       : NULL;
     return NULL;
 }
 
@@ -408,10 +416,10 @@ report_find(const char *report, const char *name, const char *version)
 }
 
 static enum fleet_thing_said
-said_of(const struct fleet_shared *s, const char *node, const char *name, const char *version,
-    char why[FLEET_THING_WHY_MAX])
+said_of(const struct fleet_shared *s, const struct fleet_node *node, const char *name,
+    const char *version, char why[FLEET_THING_WHY_MAX])
 {
-    const char *said = report_find(report_of(s, node), name, version);
+    const char *said = report_find(report_of(s, node->name, node->epoch), name, version);
 
     why[0] = '\0';
     if (said == NULL)
@@ -436,7 +444,7 @@ shared_judge_wait(struct fleet *f, struct fleet_shared_wait *w)
         if (!f->nodes[i].lives)
             continue;
         live++;
-        said = said_of(s, f->nodes[i].name, w->name, w->version, why);
+        said = said_of(s, &f->nodes[i], w->name, w->version, why);
         taken += said == FLEET_THING_TAKEN;
         if (said == FLEET_THING_REFUSED) {
             shared_wait_end(w, FLEET_SHARED_REFUSED);
@@ -485,7 +493,7 @@ shared_take_reports(struct fleet *f, const struct engine_reply *r)
         s->nreports++;
     }
     /* An engine that was emptied, or is another one. */
-    if (s->n > 0 && s->asked < 0 && report_of(s, f->env.conf->node) == NULL)
+    if (s->n > 0 && s->asked < 0 && report_of(s, f->env.conf->node, f->epoch) == NULL)
         shared_report(f);
     shared_judge_waits(f);
 }
@@ -659,7 +667,7 @@ fleet_thing_at(const struct fleet *f, unsigned node, const char *name, const cha
 {
     OBJ_CHECK(f, FLEET_MAGIC);
     tassert(f->shared != NULL && node < f->nnodes);
-    return said_of(f->shared, f->nodes[node].name, name, version, why);
+    return said_of(f->shared, &f->nodes[node], name, version, why);
 }
 
 const char *

@@ -24,7 +24,7 @@ struct fleet;
 struct task;
 
 enum {
-    FLEET_THING_NAME_MAX = 191,
+    FLEET_THING_NAME_MAX = 287,
     FLEET_THING_BYTES_MAX = 8 << 20, /* of a text */
     FLEET_THINGS_MAX = 1024,
     FLEET_VERSION_MAX = 48, /* with its NUL */

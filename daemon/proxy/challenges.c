@@ -8,8 +8,9 @@
 #include "daemon/base/obj.h"
 
 struct challenge {
-    unsigned token_len, text_len; /* token_len 0: the place is free */
-    char token[CHALLENGE_TOKEN_MAX], text[CHALLENGE_TEXT_MAX];
+    unsigned name_len, text_len; /* name_len 0: the place is free */
+    char name[CHALLENGE_NAME_MAX];
+    char *text; /* owned; overwritten before it is freed, for it may have a key */
 };
 
 #define CHALLENGES_MAGIC OBJ_TAG('c', 'h', 'a', 'l')
@@ -31,12 +32,23 @@ challenges_new(void)
     return c;
 }
 
+static void
+challenge_forget(struct challenge *at)
+{
+    if (at->text != NULL)
+        explicit_bzero(at->text, at->text_len);
+    free(at->text);
+    *at = (struct challenge){.name_len = 0};
+}
+
 void
 challenges_free(struct challenges **cp)
 {
     struct challenges *c;
 
     OBJ_TAKE(c, cp, CHALLENGES_MAGIC);
+    for (unsigned i = 0; i < CHALLENGES_MAX; i++)
+        challenge_forget(&c->all[i]);
     pthread_mutex_destroy(&c->lock);
     OBJ_FREE(c);
 }
@@ -54,50 +66,81 @@ challenge_is_token(struct slice token)
     return token.len > 0 && token.len <= CHALLENGE_TOKEN_MAX;
 }
 
+bool
+challenge_is_name(struct slice name)
+{
+    const size_t front = sizeof(CHALLENGE_TLS) - 1;
+
+    if (name.len <= front || memcmp(name.ptr, CHALLENGE_TLS, front) != 0)
+        return challenge_is_token(name);
+    for (size_t i = front; i < name.len; i++) {
+        char c = name.ptr[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'))
+            return false;
+    }
+    return name.len <= CHALLENGE_NAME_MAX;
+}
+
 /* Under the lock. */
 static struct challenge *
-challenges_place(struct challenges *c, struct slice token)
+challenges_place(struct challenges *c, struct slice name)
 {
     for (unsigned i = 0; i < CHALLENGES_MAX; i++)
-        if (slice_eq(slice_of(c->all[i].token, c->all[i].token_len), token))
+        if (slice_eq(slice_of(c->all[i].name, c->all[i].name_len), name))
             return &c->all[i];
     return NULL;
 }
 
+/* Under the lock. */
+static bool
+challenges_put(struct challenges *c, struct slice name, struct slice text)
+{
+    struct challenge *at = challenges_place(c, name);
+    char *copy = strndup(text.ptr, text.len);
+
+    if (at == NULL)
+        at = challenges_place(c, slice_of("", 0));
+    if (at == NULL || copy == NULL) {
+        free(copy);
+        return false;
+    }
+    challenge_forget(at);
+    *at = (struct challenge){
+        .name_len = (unsigned)name.len, .text_len = (unsigned)text.len, .text = copy};
+    memcpy(at->name, name.ptr, name.len);
+    return true;
+}
+
 bool
-challenges_set(struct challenges *c, struct slice token, struct slice text)
+challenges_set(struct challenges *c, struct slice name, struct slice text)
 {
     struct challenge *at;
+    bool done = true;
 
     OBJ_CHECK(c, CHALLENGES_MAGIC);
-    if (!challenge_is_token(token) || text.len > CHALLENGE_TEXT_MAX)
+    if (!challenge_is_name(name) || text.len > CHALLENGE_TEXT_MAX)
         return false;
     pthread_mutex_lock(&c->lock);
-    at = challenges_place(c, token);
-    if (at == NULL && text.len > 0)
-        at = challenges_place(c, slice_of("", 0));
-    if (at != NULL) {
-        at->token_len = text.len > 0 ? (unsigned)token.len : 0;
-        at->text_len = (unsigned)text.len;
-        memcpy(at->token, token.ptr, token.len);
-        if (text.len > 0)
-            memcpy(at->text, text.ptr, text.len);
-    }
+    if (text.len > 0)
+        done = challenges_put(c, name, text);
+    else if ((at = challenges_place(c, name)) != NULL)
+        challenge_forget(at);
     pthread_mutex_unlock(&c->lock);
-    return at != NULL || text.len == 0;
+    return done;
 }
 
 size_t
-challenges_find(struct challenges *c, struct slice token, char out[CHALLENGE_TEXT_MAX])
+challenges_find(struct challenges *c, struct slice name, char out[CHALLENGE_TEXT_MAX])
 {
     const struct challenge *at;
     size_t len = 0;
 
     OBJ_CHECK(c, CHALLENGES_MAGIC);
-    if (token.len == 0)
+    if (name.len == 0)
         return 0;
     pthread_mutex_lock(&c->lock);
-    at = challenges_place(c, token);
+    at = challenges_place(c, name);
     if (at != NULL) {
         len = at->text_len;
         memcpy(out, at->text, len);

@@ -374,7 +374,8 @@ cert_keys_parse(
 
     /* What another job left on this thread would be given as the reason of ours. */
     ERR_clear_error();
-    rc = keys_read(&p, source->certificate);
+    rc = source->text.ptr != NULL ? keys_text(&p, source->certificate, source->text)
+                                  : keys_read(&p, source->certificate);
     if (rc == 0 && source->key != NULL)
         rc = keys_read(&p, source->key);
     if (rc == 0)

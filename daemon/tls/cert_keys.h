@@ -19,7 +19,8 @@ struct cert_keys;
 /* Borrowed for the call. */
 struct cert_source {
     const char *certificate, *key, *ocsp; /* as in struct cert_files */
-    struct slice names;                   /* packed, that it must have; .ptr NULL: any */
+    struct slice text;  /* .ptr not NULL: that of the certificate's file, which is not read */
+    struct slice names; /* packed, that it must have; .ptr NULL: any */
     int64_t now_s;
 };
 

@@ -106,18 +106,43 @@ store_evict(struct cert_store *s)
 
 /* ---- parsing, on a thread of the offload ---- */
 
-/* NAME.pem, or NAME.crt with NAME.key. */
+static bool
+challenge_has_file(const struct cert_entry *e)
+{
+    int stem = (int)strlen(e->certificate) - 4; /* without ".pem" */
+    char other[PATH_MAX];
+
+    snprintf(other, sizeof(other), "%.*s.crt", stem, e->certificate);
+    return access(e->certificate, F_OK) == 0 || access(other, F_OK) == 0;
+}
+
+/* What the fleet's other nodes have given us for it. */
+static size_t
+challenge_text(
+    const struct cert_store *s, const struct cert_entry *e, char out[CERT_CHALLENGE_TEXT])
+{
+    return s->env.challenge != NULL ? s->env.challenge(s->env.challenge_ctx,
+                                          slice_of(e->names.ptr + 1, (uint8_t)e->names.ptr[0]), out)
+                                    : 0;
+}
+
+/* NAME.pem, or NAME.crt with NAME.key, or what there is without a file. */
 static int
 challenge_parse(const struct cert_job *j, struct cert_keys **keys, struct cert_report *report)
 {
-    struct cert_source source = {
-        j->entry->certificate, NULL, NULL, j->entry->names, store_now(j->store)};
+    struct cert_source source = {.certificate = j->entry->certificate,
+        .names = j->entry->names,
+        .now_s = store_now(j->store)};
     /* The clients of ACME that write tls-alpn-01 differ in the form, and none says which it will be. */
     int stem = (int)strlen(j->entry->certificate) - 4; /* without ".pem" */
     char *certificate = NULL, *key = NULL;
+    char text[CERT_CHALLENGE_TEXT];
     int rc;
 
-    if (access(j->entry->certificate, F_OK) != 0) {
+    if (!challenge_has_file(j->entry) &&
+        (source.text.len = challenge_text(j->store, j->entry, text)) > 0) {
+        source.text.ptr = text;
+    } else if (access(j->entry->certificate, F_OK) != 0) {
         if (asprintf(&certificate, "%.*s.crt", stem, j->entry->certificate) < 0 ||
             asprintf(&key, "%.*s.key", stem, j->entry->certificate) < 0) {
             free(certificate);
@@ -134,6 +159,7 @@ challenge_parse(const struct cert_job *j, struct cert_keys **keys, struct cert_r
         cert_keys_unref(keys);
         rc = TERR_CONFIG;
     }
+    explicit_bzero(text, sizeof(text));
     free(certificate);
     free(key);
     return rc;
@@ -143,7 +169,11 @@ static int
 entry_parse(const struct cert_job *j, struct cert_keys **keys, struct cert_report *report)
 {
     const struct cert_entry *e = j->entry;
-    struct cert_source source = {e->certificate, e->key, e->ocsp, e->names, store_now(j->store)};
+    struct cert_source source = {.certificate = e->certificate,
+        .key = e->key,
+        .ocsp = e->ocsp,
+        .names = e->names,
+        .now_s = store_now(j->store)};
 
     return cert_keys_parse(keys, &source, report);
 }
@@ -416,15 +446,16 @@ challenge_new(struct cert_store *s, struct slice name, struct cert_entry **out)
 /* Any client may ask for any name before there is a proof: that must not make the CA wait, which asks once there is
  * one.  Asked on the loop, under the lock: it is one name that the kernel has in memory. */
 static bool
-challenge_has_come(const struct cert_entry *e)
+challenge_has_come(const struct cert_store *s, const struct cert_entry *e)
 {
-    int stem = (int)strlen(e->certificate) - 4; /* without ".pem" */
-    char other[PATH_MAX];
+    char text[CERT_CHALLENGE_TEXT];
+    bool has;
 
     if (e->rc != TERR_NOTFOUND)
         return false;
-    snprintf(other, sizeof(other), "%.*s.crt", stem, e->certificate);
-    return access(e->certificate, F_OK) == 0 || access(other, F_OK) == 0;
+    has = challenge_has_file(e) || challenge_text(s, e, text) > 0;
+    explicit_bzero(text, sizeof(text));
+    return has;
 }
 
 static int
@@ -439,7 +470,7 @@ store_pick_challenge(
         return TERR_NOTFOUND;
     if (e == NULL)
         rc = challenge_new(s, name, &e);
-    else if (e->state == CERT_BAD && store_now(s) < e->retry_s && !challenge_has_come(e))
+    else if (e->state == CERT_BAD && store_now(s) < e->retry_s && !challenge_has_come(s, e))
         return e->rc;
     else if (e->state == CERT_PARSED && store_now(s) < e->retry_s) {
         if (cert_keys_is_rsa(e->keys))

@@ -38,10 +38,18 @@ struct cert_pick {
     struct cert_keys *ecdsa, *rsa; /* NULL: none of that kind */
 };
 
+enum {
+    CERT_CHALLENGE_TEXT = 4096,
+};
+
 struct cert_store_env {
     struct offload *offload;     /* borrowed until cert_store_close(), which waits for its jobs */
     int64_t (*now_s)(void *ctx); /* seconds since the epoch, any thread; NULL: time(2) */
     void *now_ctx;
+    /* The PEM text of tls-alpn-01's certificate for a host's name, where no file has it: its length, 0: there is none.  Any thread, under the store's
+     * lock too.  NULL: there are files alone. */
+    size_t (*challenge)(void *ctx, struct slice name, char out[CERT_CHALLENGE_TEXT]);
+    void *challenge_ctx;
 };
 
 /* Takes the caller's count of *table and leaves NULL.  0 or TERR_NOMEM (and the table stays the caller's). */

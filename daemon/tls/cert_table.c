@@ -430,7 +430,11 @@ cert_table_check(const struct cert_table *t, int64_t now_s, struct cert_report *
     OBJ_CHECK(t, CERT_TABLE_MAGIC);
     for (unsigned i = 0; i < t->n; i++) {
         const struct cert_entry *e = t->entries[i];
-        struct cert_source source = {e->certificate, e->key, e->ocsp, e->names, now_s};
+        struct cert_source source = {.certificate = e->certificate,
+            .key = e->key,
+            .ocsp = e->ocsp,
+            .names = e->names,
+            .now_s = now_s};
         struct cert_keys *keys;
 
         if (cert_keys_parse(&keys, &source, report) == 0)

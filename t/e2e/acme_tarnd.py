@@ -123,16 +123,24 @@ class OneFile(Together):
 
     @unittest.skipUnless(shutil.which("redis-server"), "redis-server is missing")
     def test_the_ca_is_answered_by_another_node_of_the_fleet(self):
+        self.by_another_node("http-01")
+
+    @unittest.skipUnless(shutil.which("redis-server"), "redis-server is missing")
+    def test_the_ca_is_shown_a_certificate_by_another_node_of_the_fleet(self):
+        self.by_another_node("tls-alpn-01")
+
+    def by_another_node(self, challenge):
         engine = fleet_world.Engine()
         self.addCleanup(engine.close)
         fleet = f"fleet: {{ name: shop, node: NODE, engine: 'redis://127.0.0.1:{engine.port}', max_blind: 2s }}\n"
         other = os.path.join(self.folder, "other")
         os.mkdir(other)
-        self.start(self.ACME.replace("STATE", other), fleet.replace("NODE", "b"))
+        acme = self.ACME + ", challenge: " + challenge
+        self.start(acme.replace("STATE", other), fleet.replace("NODE", "b"))
         asked = self.tarnd
         self.tarnd = tarnd.Tarnd(program, CONFIG.format(
             http=tarnd.free_port(), tls=tarnd.free_port(),
-            acme=self.ACME.replace("PEBBLE", self.directory).replace("CA_FILE", self.ca).replace("STATE", self.state)) + fleet.replace("NODE", "a"),
+            acme=acme.replace("PEBBLE", self.directory).replace("CA_FILE", self.ca).replace("STATE", self.state)) + fleet.replace("NODE", "a"),
             stderr=subprocess.DEVNULL)
         self.addCleanup(asked.tidy)
         for node in (asked, self.tarnd):

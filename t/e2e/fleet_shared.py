@@ -198,6 +198,25 @@ class Shared(FleetTest):
         wait_until(lambda: [rows(n) for n in nodes[:3]] == [{"/x": "/y"}] * 3, "the others have it", 10)
         self.assertEqual([n.admin("/v1/counters")["fleet.shared_refused"] for n in nodes], [0, 0, 0, 1])
 
+    def test_what_the_process_before_has_said_counts_no_more(self):
+        nodes = self.nodes()
+        self.assertEqual(self.put(nodes[0], "/v1/fleet/parameters/default_ttl", b'{"value": "77s"}')[0], 200)
+        key, ask = "tarn:{shop}:", self.engine.ask
+        epoch, incarnation = ask("GET", key + "node:a").split(b" ")[:2]
+        version = ask("HGET", key + "shared", "parameter/default_ttl")
+        ask("ZADD", key + "nodes", 1, "z")
+        ask("SET", key + "node:z", b"%s %s 1-1 1" % (b"f" * 16, incarnation), "PX", 60000)
+
+        def says(epoch):
+            ask("HSET", key + "shared:reports", "z", b"%s\nparameter/default_ttl %s +\n" % (epoch, version))
+            time.sleep(2)  # two looks
+            things = nodes[1].admin("/v1/fleet/shared")["shared"]
+            return [n["state"] for t in things for n in t["nodes"] if n["node"] == "z"]
+
+        self.assertEqual(says(b"f" * 16), ["taken"])
+        self.assertEqual(says(b"e" * 16), ["silent"])
+        self.assertEqual(says(b""), ["silent"])
+
     # ---- answers to CAs ----
 
     def test_each_node_answers_a_ca(self):
@@ -210,7 +229,15 @@ class Shared(FleetTest):
         path = "/.well-known/acme-challenge/tok-en_1"
         self.assertEqual(self.put(nodes[0], "/v1/fleet/challenges/tok-en_1", b"tok-en_1.thumb")[0], 200)
         self.assertEqual([n.ask(path).body for n in nodes], [b"tok-en_1.thumb"] * 3)
-        self.assertEqual(self.put(nodes[0], "/v1/fleet/challenges/tok%20en", b"x")[0], 400)
+        for bad in ("challenges/tok%20en", "challenges/a.test", "alpn_challenges/A.test", "alpn_challenges/..%2fa",
+                     "alpn_challenges/" + "a" * 254):
+            self.assertEqual(self.put(nodes[0], "/v1/fleet/" + bad, b"x")[0], 400, bad)
+        self.assertEqual(self.put(nodes[0], "/v1/fleet/challenges/" + "t" * 128, b"x")[0], 200)
+        self.assertEqual(self.put(nodes[1], "/v1/fleet/challenges/" + "t" * 128, b"", "DELETE")[0], 200)
+        long = "/v1/fleet/alpn_challenges/" + "a" * 253
+        self.assertEqual(self.put(nodes[0], long, b"x" * 4096)[0], 200)
+        self.assertEqual(self.put(nodes[1], long, b"x" * 4097)[0], 400)
+        self.assertEqual(self.put(nodes[1], long, b"", "DELETE")[0], 200)
         self.assertEqual(self.put(nodes[2], "/v1/fleet/challenges/tok-en_1", b"", "DELETE")[0], 200)
         wait_until(lambda: b"thumb" not in b"".join(n.ask(path).body for n in nodes), "it is answered no more", 10)
 

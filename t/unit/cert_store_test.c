@@ -45,11 +45,10 @@ bench_now(void *ctx)
 }
 
 static void
-bench_open(unsigned parsed_max)
+bench_open_all(unsigned parsed_max, struct cert_store_env env)
 {
     struct cert_spec spec = {
         .directory = certs.path, .challenge_directory = in("challenges"), .parsed_max = parsed_max};
-    struct cert_store_env env = {.now_s = bench_now, .now_ctx = &b};
     struct cert_table *t = NULL;
 
     b = (struct bench){.now_s = time(NULL)};
@@ -61,6 +60,12 @@ bench_open(unsigned parsed_max)
     env.offload = b.offload;
     CHECK_EQ(0, cert_store_open(&b.store, &t, &env));
     CHECK(t == NULL);
+}
+
+static void
+bench_open(unsigned parsed_max)
+{
+    bench_open_all(parsed_max, (struct cert_store_env){.now_s = bench_now, .now_ctx = &b});
 }
 
 static void
@@ -544,6 +549,53 @@ TEST(cert_store, a_challenge_of_tls_alpn_01_is_read_when_it_is_asked_for)
     bench_close();
 }
 
+/* What another node has given us: the file elsewhere. */
+static size_t
+given_challenge(void *ctx, struct slice name, char out[CERT_CHALLENGE_TEXT])
+{
+    FILE *f = slice_eq(name, SLICE_LIT("b.example")) ? fopen(ctx, "r") : NULL;
+    size_t n = f != NULL ? fread(out, 1, CERT_CHALLENGE_TEXT, f) : 0;
+
+    if (f != NULL)
+        fclose(f);
+    return n;
+}
+
+TEST(cert_store, a_challenge_that_another_node_has_given_is_shown_where_no_file_is)
+{
+    struct handshake h;
+    char given[4200];
+
+    certs_open();
+    put_pem("a.pem", "DNS:a.example");
+    CHECK_EQ(0, mkdir(in("challenges"), 0700));
+    CHECK_EQ(0, mkdir(in("given"), 0700));
+    snprintf(given, sizeof(given), "%s", in("given/b.example.pem"));
+    bench_open_all(0, (struct cert_store_env){.now_s = bench_now,
+                          .now_ctx = &b,
+                          .challenge = given_challenge,
+                          .challenge_ctx = given});
+    CHECK_EQ(TERR_NOTFOUND, ask_challenge(&h, "b.example"));
+    put_challenge("given/b.example.pem", "DNS:b.example", 1);
+    CHECK_EQ(0, ask_challenge(&h, "b.example")); /* though it was looked for a moment ago */
+    CHECK(is_leaf_of(h.pick.ecdsa, "given/b.example.pem"));
+    cert_pick_drop(&h.pick);
+    CHECK_EQ(TERR_NOTFOUND, ask_challenge(&h, "c.example"));
+    put_challenge("challenges/b.example.pem", "DNS:b.example", 1);
+    b.now_s += 10;
+    CHECK_EQ(0, ask_challenge(&h, "b.example")); /* this node's own goes before */
+    CHECK(is_leaf_of(h.pick.ecdsa, "challenges/b.example.pem"));
+    cert_pick_drop(&h.pick);
+    CHECK_EQ(0, unlink(in("challenges/b.example.pem")));
+    put_pem("given/b.example.pem", "DNS:b.example"); /* of no challenge */
+    b.now_s += 10;
+    CHECK_EQ(TERR_CONFIG, ask_challenge(&h, "b.example"));
+    CHECK_EQ(0, unlink(given));
+    b.now_s += 10;
+    CHECK_EQ(TERR_NOTFOUND, ask_challenge(&h, "b.example"));
+    bench_close();
+}
+
 /* ---- memory ---- */
 
 /* How often the heap has the bytes, which are given with each bit turned: else the needle itself is found. */
@@ -831,6 +883,7 @@ main(void)
         TEST_ENTRY(cert_store, a_handshake_that_ends_while_it_waits_is_forgotten),
         TEST_ENTRY(cert_store, an_offload_that_is_full_is_a_limit_and_what_is_parsed_is_served),
         TEST_ENTRY(cert_store, a_challenge_of_tls_alpn_01_is_read_when_it_is_asked_for),
+        TEST_ENTRY(cert_store, a_challenge_that_another_node_has_given_is_shown_where_no_file_is),
         TEST_ENTRY(cert_store, the_text_of_a_key_does_not_stay_in_memory),
         TEST_ENTRY(cert_store, a_client_gets_the_kind_of_key_that_it_takes_with_its_chain),
         TEST_ENTRY(cert_store, of_two_kinds_the_one_that_can_be_parsed_is_served),
