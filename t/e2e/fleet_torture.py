@@ -5,7 +5,8 @@ whatever happens.
 Purgers change a version at the origin, purge what shows it, by every way and at any node, and note when the proof came.
 Readers ask every node all the time: an answer to a request that was sent behind the proof must not show an older version.
 Meanwhile nodes are killed and stopped, wires are cut, slow or silent, and the engine loses what it had.  Between the
-rounds all is well again, and every node must be in step within 10 s.
+rounds all is well again, and every node must be in step within 10 s.  Policies, parameters and tables of the fleet change
+all the time, too, and then all nodes must have them alike.
 
     --world    plain: without a file; always, everysec: with one, as appendfsync says; sentinel: a master, a replica
                and a Sentinel
@@ -28,6 +29,7 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
+from fleet_sharer import TABLE, Sharer
 from fleet_world import Engine, Node, Sentinel, Versions, Wire
 
 KEY = "tarn:{shop}:"
@@ -53,7 +55,7 @@ class Slot:
     def start(self):
         port, fleet = (self.world.sentinel_port, ", sentinel: shop") if self.world.sentinel else (self.wire.port, "")
         self.node = Node(self.world.program, self.name, port, self.world.origin, policy=True, max_blind=self.max_blind,
-                         stderr=self.log, fleet=fleet, peers=self.world.args.peers)
+                         stderr=self.log, fleet=fleet, peers=self.world.args.peers, more=TABLE)
         self.starts += 1
 
     def close(self):
@@ -280,7 +282,7 @@ class Evil(threading.Thread):
         s = self.slot()
         port = self.world.sentinel_port if self.world.sentinel else self.world.engine.port
         other = Node(self.world.program, s.name, port, self.world.origin, policy=True,
-                     stderr=s.log, fleet=", sentinel: shop" if self.world.sentinel else "")
+                     stderr=s.log, more=TABLE, fleet=", sentinel: shop" if self.world.sentinel else "")
         self.a_while()
         other.tidy()
 
@@ -406,8 +408,8 @@ class World:
         self.restarting = threading.Lock()
         self.floor = {n: (0, 0.0, "") for n in NAMES}
         self.lock = threading.Lock()
-        self.answers, self.deeds = collections.Counter(), collections.Counter()
-        self.breaches, self.hangs, self.times, self.unproven_calm = [], [], [], []
+        self.answers, self.deeds, self.shared = collections.Counter(), collections.Counter(), collections.Counter()
+        self.breaches, self.unlike, self.hangs, self.times, self.unproven_calm = [], [], [], [], []
         self.purges = self.proofs = self.unproven = self.refused = 0
         self.reader_pause = args.reader_pause
         self.began = time.monotonic()
@@ -417,6 +419,7 @@ class World:
         self.engines, self.evils = [], []
         self.start_engines()
         self.slots = [Slot(self, n + 1) for n in range(args.nodes)]
+        self.sharer = Sharer(self, random.Random(args.seed * 1000 + 300)) if args.shared else None
 
     # ---- engines ----
 
@@ -533,6 +536,8 @@ class World:
                     print(f"{time.monotonic() - self.began:8.2f} NOT IN STEP {self.hangs[-1]}", flush=True)
                     break
                 time.sleep(0.05)
+        if self.sharer and not self.hangs:
+            self.unlike += self.sharer.converge(IN_STEP_S)
         self.well = True
 
     @staticmethod
@@ -549,7 +554,7 @@ class World:
         threads += [Purger(self, args.seed * 1000 + 100 + i) for i in range(args.purgers)]
         self.evils = [Evil(self, args.seed * 1000 + 200 + i, args.evil) for i in range(1 if self.sentinel else args.evils)]
         self.heal()
-        for t in threads + self.evils:
+        for t in threads + self.evils + ([self.sharer] if self.sharer else []):
             t.start()
         end = time.monotonic() + args.seconds
         while True:
@@ -587,10 +592,13 @@ class World:
         print(f"while all was well: {len(times)} proofs, ms p50 {at(.5)} p90 {at(.9)} p99 {at(.99)} most {at(1)}")
         print(f"starts {sum(s.starts for s in self.slots)}, distrusts {text.count('before now is stale')}, "
               f"deeds {dict(sorted(self.deeds.items()))}")
-        print(f"{len(self.breaches)} breaches, {len(self.hangs)} nodes not in step, {len(bad)} reports", *bad[:10], sep="\n")
+        if self.sharer:
+            print(f"shared: {self.sharer.n} sets, answers {dict(sorted(self.shared.items()))}")
+        print(f"{len(self.breaches)} breaches, {len(self.hangs)} nodes not in step, {len(self.unlike)} not alike, {len(bad)} reports",
+              *bad[:10], *self.unlike[:10], sep="\n")
         if self.unproven_calm:
             print("unproven:", self.unproven_calm[0])
-        ok = not self.breaches and not self.hangs and not bad
+        ok = not self.breaches and not self.hangs and not bad and not self.unlike
         if ok and not self.args.keep:
             shutil.rmtree(self.dir)
         else:
@@ -611,6 +619,7 @@ def main():
     p.add_argument("--evils", type=int, default=2, help="deeds at a time; with Sentinel one, as each may end a failover")
     p.add_argument("--evil", type=lambda s: s.split(","), default=[])
     p.add_argument("--alone", dest="peers", action="store_false", help="nodes do not ask each other")
+    p.add_argument("--not-shared", dest="shared", action="store_false", help="no policy, parameter or table changes")
     p.add_argument("--quick-origin", dest="slow_origin", action="store_false")
     p.add_argument("--verbose", action="store_true")
     p.add_argument("--keep", action="store_true")
