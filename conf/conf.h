@@ -285,6 +285,8 @@ struct conf_route {
 
 /* Does a host without port, in any case, match the host of a route or limit?  "" matches any. */
 bool conf_host_matches(const char *pattern, struct slice host);
+/* NULL: there is none of that name. */
+const struct conf_table *conf_find_table(const struct conf *conf, const char *name);
 /* The hash of a user's password; NULL: there is no such user. */
 const char *conf_auth_find(const struct conf_auth *auth, struct slice user);
 /* Is it one of them? */

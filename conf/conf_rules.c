@@ -50,6 +50,15 @@ rules_glob(const char *pattern, struct slice name)
 }
 
 /* On the path of a request: it allocates nothing, and lists are short (CONF_NAMES_MAX). */
+const struct conf_table *
+conf_find_table(const struct conf *conf, const char *name)
+{
+    for (unsigned i = 0; i < conf->ntables; i++)
+        if (strcmp(conf->tables[i].name, name) == 0)
+            return &conf->tables[i];
+    return NULL;
+}
+
 bool
 conf_names_match(const struct conf_names *names, struct slice name)
 {

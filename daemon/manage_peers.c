@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/hex.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/terr.h"
 #include "daemon/fleet/fleet.h"
@@ -90,16 +91,11 @@ manage_peers_secret(struct manage *m)
 {
     const char *hex = fleet_secret(m->fleet);
     uint8_t secret[PEERS_SECRET];
-    unsigned byte;
 
     if (hex[0] == '\0' || strcmp(hex, m->peers->secret) == 0)
         return;
-    for (unsigned i = 0; i < PEERS_SECRET; i++) {
-        if (sscanf(hex + 2 * (size_t)i, "%2x", &byte) != 1)
-            return;
-        secret[i] = (uint8_t)byte;
-    }
-    if (peers_set_secret(m->env.peers, secret) == 0)
+    if (strlen(hex) == 2 * sizeof(secret) && hex_take(secret, slice_str(hex)) &&
+        peers_set_secret(m->env.peers, secret) == 0)
         snprintf(m->peers->secret, sizeof(m->peers->secret), "%s", hex);
 }
 

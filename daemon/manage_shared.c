@@ -349,18 +349,12 @@ manage_shared_params(struct manage *m, struct conf_params *params)
 static bool
 shared_take_table(struct manage *m, const char *name, struct slice text, char *why, size_t size)
 {
-    const struct conf *conf = m->env.conf;
-    enum table_kind kind = TABLE_ANY;
-    const char *path = NULL;
+    const struct conf_table *t = conf_find_table(m->env.conf, name);
+    enum table_kind kind;
     char word[32];
     struct slice body;
 
-    for (unsigned i = 0; i < conf->ntables; i++)
-        if (strcmp(conf->tables[i].name, name) == 0) {
-            path = conf->tables[i].path;
-            kind = table_kind_find(conf->tables[i].kind);
-        }
-    if (path == NULL) {
+    if (t == NULL) {
         snprintf(why, size, "this node's configuration has no such table");
         return false;
     }
@@ -368,9 +362,10 @@ shared_take_table(struct manage *m, const char *name, struct slice text, char *w
         snprintf(why, size, "it has no kind in front");
         return false;
     }
+    kind = table_kind_find(t->kind);
     if (kind == TABLE_ANY)
         kind = table_kind_find(word);
-    return table_load(path, kind == TABLE_ANY ? TABLE_MAP : kind, body, why, size) == 0;
+    return table_load(t->path, kind == TABLE_ANY ? TABLE_MAP : kind, body, why, size) == 0;
 }
 
 static void

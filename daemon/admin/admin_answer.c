@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/admin/admin_priv.h"
+#include "daemon/base/hex.h"
 
 #define ANSWER_NOMEM "{\"error\": \"out of memory\"}\n"
 
@@ -119,15 +120,6 @@ admin_member(struct admin_call *c, const json_t *object, const char *key)
     return NULL;
 }
 
-static int
-answer_digit(char c, unsigned base)
-{
-    /* The bit makes a letter small. */
-    int digit = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' ? (c | 0x20) - 'a' + 10 : -1;
-
-    return digit < (int)base ? digit : -1;
-}
-
 /* The whole of it, and within bounds. */
 static bool
 answer_number(struct slice text, const struct admin_arg *arg, uint64_t *out)
@@ -135,10 +127,11 @@ answer_number(struct slice text, const struct admin_arg *arg, uint64_t *out)
     uint64_t n = 0;
 
     for (size_t i = 0; i < text.len; i++) {
-        int digit = answer_digit(text.ptr[i], arg->base);
+        int digit = hex_digit(text.ptr[i]);
 
         /* No number wraps: it would pass for a small one. */
-        if (digit < 0 || n > (UINT64_MAX - (unsigned)digit) / arg->base)
+        if (digit < 0 || (unsigned)digit >= arg->base ||
+            n > (UINT64_MAX - (unsigned)digit) / arg->base)
             return false;
         n = n * arg->base + (unsigned)digit;
     }

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "daemon/admin/admin_priv.h"
+#include "daemon/base/hex.h"
 
 extern const unsigned char admin_page_html[]; /* made of page.html; ends in NUL */
 
@@ -26,8 +27,8 @@ page_nonce(char nonce[2 * PAGE_NONCE_BYTES + 1])
     /* It would block at an early boot, and with it the management loop (invariant 2). */
     if (getrandom(drawn, sizeof(drawn), GRND_NONBLOCK) != (ssize_t)sizeof(drawn))
         return false;
-    for (unsigned i = 0; i < sizeof(drawn); i++)
-        snprintf(nonce + (size_t)2 * i, 3, "%02x", drawn[i]);
+    hex_put(nonce, drawn, sizeof(drawn));
+    nonce[2 * PAGE_NONCE_BYTES] = '\0';
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/admin/admin_priv.h"
+#include "daemon/base/hex.h"
 
 const struct admin_route admin_routes[] = {
 #define X(method, path, handler, asks, doc) {HTTP_M_##method, path, admin_do_##handler, asks, doc},
@@ -10,15 +11,6 @@ const struct admin_route admin_routes[] = {
 #undef X
 };
 const unsigned admin_nroutes = ARRAY_LEN(admin_routes);
-
-static int
-route_hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* A segment as it was meant, into out.  False: it is no name.
  * Decoded once: %252f is the text %2f, which no file or policy is named.  A name with a slash
@@ -34,8 +26,8 @@ route_name(struct slice s, char *out)
         if (s.ptr[i] == '%') {
             if (s.len - i < 3)
                 return false;
-            high = route_hex(s.ptr[i + 1]);
-            low = route_hex(s.ptr[i + 2]);
+            high = hex_digit(s.ptr[i + 1]);
+            low = hex_digit(s.ptr[i + 2]);
             if (high < 0 || low < 0)
                 return false;
             low += high * 16;

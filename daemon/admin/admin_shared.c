@@ -541,22 +541,17 @@ admin_do_fleet_parameter_unset(struct admin_call *c)
 void
 admin_do_fleet_table(struct admin_call *c)
 {
-    const struct conf *conf = c->admin->env.conf;
+    const struct conf_table *t = conf_find_table(c->admin->env.conf, c->name);
     char name[FLEET_THING_NAME_MAX + 1], why[SHARED_WHY_MAX];
-    enum table_kind kind = TABLE_ANY;
-    bool found = false;
+    enum table_kind kind;
 
     if (shared_fleet(c) == NULL || !shared_name(c, "table/", name))
         return;
-    for (unsigned i = 0; i < conf->ntables; i++)
-        if (strcmp(conf->tables[i].name, c->name) == 0) {
-            found = true;
-            kind = table_kind_find(conf->tables[i].kind);
-        }
-    if (!found) {
+    if (t == NULL) {
         admin_fail(c, 404, "GET /v1/tables lists them", "no table is named '%s'", c->name);
         return;
     }
+    kind = table_kind_find(t->kind);
     if (table_check(kind == TABLE_ANY ? TABLE_MAP : kind, c->body, why, sizeof(why)) != 0) {
         admin_fail(c, 422, "an entry a line: a key and, behind white space, its value", "%s", why);
         return;

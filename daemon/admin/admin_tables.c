@@ -154,11 +154,9 @@ admin_do_table_show(struct admin_call *c)
 static enum table_kind
 tables_kind(const struct conf *conf, const struct tables_seen *seen)
 {
-    enum table_kind kind = TABLE_ANY;
+    const struct conf_table *t = conf_find_table(conf, seen->name);
+    enum table_kind kind = t != NULL ? table_kind_find(t->kind) : TABLE_ANY;
 
-    for (unsigned i = 0; i < conf->ntables; i++)
-        if (strcmp(conf->tables[i].name, seen->name) == 0)
-            kind = table_kind_find(conf->tables[i].kind);
     if (kind != TABLE_ANY)
         return kind;
     /* The configuration does not say: as it was. */

@@ -6,21 +6,13 @@
 #include <string.h>
 
 #include "daemon/admin/admin_priv.h"
+#include "daemon/base/hex.h"
 
 struct why_asked {
     struct slice url; /* .ptr NULL: not said */
     struct why_field fields[WHY_FIELDS_MAX];
     unsigned nfields;
 };
-
-static int
-why_hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Percent-encoding (RFC 3986 2.1) undone, in place; a + stays one.  False: a % without its digits. */
 static bool
@@ -32,9 +24,9 @@ why_decode(char *text, size_t *len)
         text[n] = text[i];
         if (text[i] != '%')
             continue;
-        if (i + 2 >= *len || why_hex(text[i + 1]) < 0 || why_hex(text[i + 2]) < 0)
+        if (i + 2 >= *len || hex_digit(text[i + 1]) < 0 || hex_digit(text[i + 2]) < 0)
             return false;
-        text[n] = (char)(why_hex(text[i + 1]) << 4 | why_hex(text[i + 2]));
+        text[n] = (char)(hex_digit(text[i + 1]) << 4 | hex_digit(text[i + 2]));
         i += 2;
     }
     *len = n;

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/hex.h"
 #include "daemon/fleet/fleet_priv.h"
 
 void
@@ -32,15 +33,14 @@ fleet_secret(const struct fleet *f)
 static void
 fleet_give_secret(struct fleet *f)
 {
-    char text[2 * FLEET_SECRET_BYTES + 1];
+    char text[2 * FLEET_SECRET_BYTES];
     uint8_t bytes[FLEET_SECRET_BYTES];
-    struct slice words[] = {SLICE_LIT("SET"), slice_str(f->secret_key),
-        slice_of(text, sizeof(text) - 1), SLICE_LIT("NX")};
+    struct slice words[] = {
+        SLICE_LIT("SET"), slice_str(f->secret_key), slice_of(text, sizeof(text)), SLICE_LIT("NX")};
 
     if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
         return;
-    for (unsigned i = 0; i < FLEET_SECRET_BYTES; i++)
-        snprintf(text + 2 * (size_t)i, 3, "%02x", bytes[i]);
+    hex_put(text, bytes, sizeof(bytes));
     if (f->secret[0] != '\0') /* then those of other nodes need not change */
         memcpy(text, f->secret, sizeof(text));
     link_send(&f->commands, TAG_SECRET, words, ARRAY_LEN(words));
@@ -50,12 +50,9 @@ void
 fleet_take_secret(struct fleet *f, const struct engine_reply *r)
 {
     struct slice text = engine_reply_text(r);
-    size_t hex = 0;
+    uint8_t bytes[FLEET_SECRET_BYTES];
 
-    while (hex < text.len && strchr("0123456789abcdef", text.ptr[hex]) != NULL &&
-           text.ptr[hex] != '\0')
-        hex++;
-    if (hex == text.len && text.len == 2 * FLEET_SECRET_BYTES)
+    if (text.len == 2 * sizeof(bytes) && hex_take(bytes, text))
         snprintf(f->secret, sizeof(f->secret), "%.*s", (int)text.len, text.ptr);
     else if (engine_reply_type(r) == ENGINE_NIL)
         fleet_give_secret(f);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/arena.h"
+#include "daemon/base/hex.h"
 #include "daemon/base/obj.h"
 #include "daemon/tls/digest.h"
 
@@ -16,39 +17,6 @@ enum {
 };
 
 #define HOP_MS_MAX (INT64_C(100) * 365 * 24 * 60 * 60 * 1000)
-
-static void
-hop_hex(char *out, const void *bytes, size_t len)
-{
-    static const char digits[] = "0123456789abcdef";
-    const uint8_t *p = bytes;
-
-    for (size_t i = 0; i < len; i++) {
-        out[2 * i] = digits[p[i] >> 4];
-        out[2 * i + 1] = digits[p[i] & 15];
-    }
-}
-
-static int
-hop_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool
-hop_unhex(uint8_t *out, struct slice hex)
-{
-    if (hex.len % 2 != 0)
-        return false;
-    for (size_t i = 0; i < hex.len / 2; i++) {
-        int high = hop_digit(hex.ptr[2 * i]), low = hop_digit(hex.ptr[2 * i + 1]);
-
-        if (high < 0 || low < 0)
-            return false;
-        out[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
-}
 
 /* How many words there are, at most `most`, with one space between them; 0: it is another text. */
 static unsigned
@@ -76,7 +44,7 @@ hop_number(struct slice word, unsigned base, uint64_t *out)
     uint64_t n = 0;
 
     for (size_t i = 0; i < word.len; i++) {
-        int d = hop_digit(word.ptr[i]);
+        int d = hex_digit(word.ptr[i]);
 
         if (d < 0 || d >= (int)base || n > (UINT64_MAX - (uint64_t)d) / base)
             return false;
@@ -130,7 +98,7 @@ hop_put_hex(char *out, struct slice bytes)
         *out = '-';
         return 1;
     }
-    hop_hex(out, bytes.ptr, bytes.len);
+    hex_put(out, bytes.ptr, bytes.len);
     return (int)(2 * bytes.len);
 }
 
@@ -160,7 +128,7 @@ hop_ask(const struct hop_question *q, const struct peers_set *set, struct slice 
     if (!hop_code(set->secrets[0], slice_of(text, (size_t)n), SLICE_LIT("GET"), host, path, code))
         return slice_of(NULL, 0);
     text[n++] = ' ';
-    hop_hex(text + n, code, sizeof(code));
+    hex_put(text + n, code, sizeof(code));
     return slice_of(text, (size_t)n + CODE_HEX);
 }
 
@@ -182,7 +150,7 @@ hop_is_signed(
     struct slice method = http_slice(m, m->method_off, m->method_len);
     uint8_t said[PEERS_CODE], code[PEERS_CODE];
 
-    if (hex.len != CODE_HEX || !hop_unhex(said, hex))
+    if (hex.len != CODE_HEX || !hex_take(said, hex))
         return false;
     for (unsigned i = 0; i < set->nsecrets; i++)
         if (hop_code(set->secrets[i], front, method, http_host(m), http_path(m), code) &&
@@ -242,7 +210,7 @@ hop_unhexed(struct slice hex, struct arena *a)
 {
     uint8_t *key = hex.len <= 2 * HOP_KEY_MAX ? arena_alloc(a, hex.len / 2 + 1) : NULL;
 
-    if (key == NULL || hex.len == 0 || !hop_unhex(key, hex))
+    if (key == NULL || hex.len == 0 || !hex_take(key, hex))
         return slice_of(NULL, 0);
     return slice_of((const char *)key, hex.len / 2);
 }

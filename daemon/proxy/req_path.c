@@ -1,15 +1,7 @@
 /* req_path.c -- paths as backends may read them, for limits and routes: what is keyed and forwarded is the
  * path as it is written. */
+#include "daemon/base/hex.h"
 #include "daemon/proxy/req_priv.h"
-
-static int
-path_hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* How many bytes of the path at `at` stand for `c`: itself, or encoded; 0: they do not. */
 static size_t
@@ -20,8 +12,8 @@ path_stands_for(struct slice path, size_t at, char c)
     if (path.ptr[at] == c)
         return 1;
     return path.ptr[at] == '%' && path.len - at >= 3 &&
-                   path_hex(path.ptr[at + 1]) << 4 == (c & 0xf0) &&
-                   path_hex(path.ptr[at + 2]) == (c & 0x0f)
+                   hex_digit(path.ptr[at + 1]) << 4 == (c & 0xf0) &&
+                   hex_digit(path.ptr[at + 2]) == (c & 0x0f)
                ? 3
                : 0;
 }
@@ -35,8 +27,8 @@ path_byte(struct slice path, size_t at, char *c)
     *c = path.ptr[at];
     if (*c != '%' || path.len - at < 3)
         return 1;
-    high = path_hex(path.ptr[at + 1]);
-    low = path_hex(path.ptr[at + 2]);
+    high = hex_digit(path.ptr[at + 1]);
+    low = hex_digit(path.ptr[at + 2]);
     if (high < 0 || low < 0)
         return 1;
     *c = (char)(high << 4 | low);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/hex.h"
 #include "daemon/base/terr.h"
 #include "daemon/base/usage.h"
 #include "daemon/base/waiter.h"
@@ -584,8 +585,7 @@ facts_hex(char **at, char *end, const unsigned char *bytes, size_t n)
 {
     char text[2 * EVP_MAX_MD_SIZE + 1] = "";
 
-    for (size_t i = 0; i < n && i < EVP_MAX_MD_SIZE; i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    hex_put(text, bytes, n < EVP_MAX_MD_SIZE ? n : EVP_MAX_MD_SIZE);
     return facts_text(at, end, text);
 }
 

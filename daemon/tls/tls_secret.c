@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/base/hex.h"
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 
@@ -120,10 +121,11 @@ tls_secret_print(const struct tls_secret *s, char out[TLS_SECRET_TEXT])
 
     tls_secret_date(s->day, date);
     n = snprintf(out, TLS_SECRET_TEXT, SECRET_LINES, date);
-    for (unsigned i = 0; i < TLS_SECRET; i++)
-        n += snprintf(out + n, TLS_SECRET_TEXT - (size_t)n, "%02x", s->bytes[i]);
-    n += snprintf(out + n, TLS_SECRET_TEXT - (size_t)n, "\n");
-    tassert(n < TLS_SECRET_TEXT);
+    tassert(n + 2 * TLS_SECRET + 2 <= TLS_SECRET_TEXT);
+    hex_put(out + n, s->bytes, TLS_SECRET);
+    n += 2 * TLS_SECRET;
+    out[n++] = '\n';
+    out[n] = '\0';
     return (size_t)n;
 }
 
