@@ -82,20 +82,14 @@ fresh_age_field(const struct http_message *resp)
     return err < 0 || n > (uint64_t)CC_SECONDS_MAX ? CC_SECONDS_MAX : (int64_t)n;
 }
 
-/* RFC 9111 4.2.3: the greater of apparent_age, by Date, and corrected_age_value, which is Age and
- * the whole time that the request took.  An origin that is ahead of our clock has an apparent age
- * of 0. */
+/* RFC 9111 4.2.3's corrected_age_value: Age, and the whole time that the request took.  Date is not compared with our
+ * clock: one that is an hour ahead, ours or that of a cache without Age, would make all that is fresh for less stale. */
 int64_t
 fresh_age_ms(const struct http_message *resp, int64_t sent_ms, int64_t received_ms)
 {
-    int64_t received_s = received_ms / 1000;
     int64_t delay_ms = received_ms > sent_ms ? received_ms - sent_ms : 0; /* clocks jump back */
-    int64_t corrected_ms = fresh_age_field(resp) * 1000 + delay_ms;
-    int64_t apparent_ms = 0, date_s;
 
-    if (fresh_date(resp, HTTP_F_DATE, received_s, &date_s) && received_s > date_s)
-        apparent_ms = (received_s - date_s) * 1000;
-    return apparent_ms > corrected_ms ? apparent_ms : corrected_ms;
+    return fresh_age_field(resp) * 1000 + delay_ms;
 }
 
 /* Statuses with cache rules that we know (RFC 9111 5.2.2.3): registered, and without rules
