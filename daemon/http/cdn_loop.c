@@ -74,6 +74,21 @@ cdn_loop_count(const struct http_message *h, struct slice id)
     return n;
 }
 
+bool
+cdn_loop_is_last(const struct http_message *h, struct slice id)
+{
+    const struct http_field *f = NULL;
+    bool last = false;
+
+    while ((f = http_find(h, HTTP_F_CDN_LOOP, f)) != NULL) {
+        struct slice rest = http_value(h, f), member;
+
+        while (cdn_loop_next(&rest, &member))
+            last = cdn_loop_is_named(member, id);
+    }
+    return last;
+}
+
 unsigned
 cdn_loop_count_via(const struct http_message *h, struct slice pseudonym)
 {

@@ -13,6 +13,8 @@
 /* Members of CDN-Loop with this cdn-id, in any case.  A member begins behind each comma, those in
  * quoted strings too: a client that opens a quote hides nothing that follows. */
 unsigned cdn_loop_count(const struct http_message *h, struct slice id);
+/* Is the last member of them all one? */
+bool cdn_loop_is_last(const struct http_message *h, struct slice id);
 /* Members of Via that this pseudonym received. */
 unsigned cdn_loop_count_via(const struct http_message *h, struct slice pseudonym);
 

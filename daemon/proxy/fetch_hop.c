@@ -14,7 +14,6 @@ struct fetch_hop {
     struct backend *self;    /* of the ring, held by it */
     bool live;               /* the owner is asked, or has answered */
     bool loads;              /* this node is the owner, and so has the load */
-    struct slice cdn_loop;   /* as it came */
     struct slice field;      /* Tarn-Peer */
     struct hop_question question;
     bool conditional; /* as it was planned: the owner is asked for all of it */
@@ -41,7 +40,6 @@ fetch_hop_is_self(const struct fetch *f, const struct backend *b)
 void
 fetch_hop_say(const struct fetch *f, struct forward_request *how)
 {
-    how->cdn_loop = f->hop->cdn_loop; /* the owner will extend it */
     how->peer = f->hop->field;
 }
 
@@ -63,15 +61,6 @@ fetch_hop_write(struct fetch *f)
     h->question.to = slice_str(director_name(backend_director(f->backend)));
     h->field = hop_ask(&h->question, peers_now(peers), f->host, http_path(&f->req), &f->arena);
     return h->field.ptr == NULL ? TERR_NOMEM : fetch_write_request(f, &f->request);
-}
-
-/* All values of CDN-Loop, which the owner will extend, or none. */
-static struct slice
-hop_cdn_loop(struct fetch *f)
-{
-    struct slice one = http_get_one(&f->req, HTTP_F_CDN_LOOP);
-
-    return one.ptr != NULL ? one : slice_of("", 0);
 }
 
 /* What only a policy could know of it, or a body, stays here. */
@@ -110,7 +99,6 @@ hop_go(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec,
      * only the origin, which made both, can tell. */
     h->conditional = f->conditional;
     f->conditional = false;
-    h->cdn_loop = hop_cdn_loop(f);
     h->question = (struct hop_question){.fleet = slice_str(env->fleet),
         .from = slice_str(env->node),
         .wants = wants,

@@ -373,7 +373,7 @@ req_do_queued(struct req *r)
 {
     struct cache_query q;
 
-    if (req_was_here(r->proxy, &r->x->head))
+    if (req_was_here(r->proxy, &r->x->head, r->policy.hop))
         return req_leave_queue(r);
     if (waiter_pending(&r->wait))
         return REQ_WAIT;
@@ -414,7 +414,7 @@ req_do_miss(struct req *r)
     struct entry *old;
 
     /* Behind the lookup: a hit is served, however often the request came back (README 28). */
-    if (req_loops(r->proxy, &r->x->head)) {
+    if (req_loops(r->proxy, &r->x->head, r->policy.hop)) {
         req_withdraw(r);
         return req_refuse_loop(r);
     }
@@ -455,7 +455,7 @@ req_do_pass(struct req *r)
         return req_hop_refuse(r); /* it is not for the cache: the other node passes it, too */
     if (r->early && req_is_early(r))
         return req_refuse_early(r);
-    if (req_loops(r->proxy, &r->x->head))
+    if (req_loops(r->proxy, &r->x->head, r->policy.hop))
         return req_refuse_loop(r);
     /* vcl_pass runs once: while the body is gathered, this state runs again and again. */
     if (r->policy.ref != NULL && !r->gathering) {

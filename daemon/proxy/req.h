@@ -264,9 +264,10 @@ bool req_route_pipes(const struct req *r);
  * its number; NULL: no more. */
 const struct conf_limit *req_limit_from(const struct req *r, unsigned *at);
 bool req_may_hop(const struct req *r); /* may its fetch ask another node of the fleet? */
-/* Is our name in the CDN-Loop of a request, as it came?  Too often, or too often in Via? */
-bool req_was_here(const struct proxy *p, const struct http_message *came);
-bool req_loops(const struct proxy *p, const struct http_message *came);
+/* Is our name in the CDN-Loop of a request, as it came?  Too often, or too often in Via?  `hop`: another node of the
+ * fleet asks, and its own name, which stands last, may be ours, too (loop_token). */
+bool req_was_here(const struct proxy *p, const struct http_message *came, bool hop);
+bool req_loops(const struct proxy *p, const struct http_message *came, bool hop);
 
 /* --- policy/req_vars.c: the request and the response as the policy sees them --- */
 

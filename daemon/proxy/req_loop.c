@@ -15,19 +15,27 @@ enum {
     LOOP_QUOTE_MAX = 255, /* bytes of each field in the log */
 };
 
-bool
-req_was_here(const struct proxy *p, const struct http_message *came)
+/* How often it was here. */
+static unsigned
+loop_count(const struct proxy *p, const struct http_message *came, bool hop)
 {
-    return http_has(came, HTTP_F_CDN_LOOP) && cdn_loop_count(came, p->loop_id) > 0;
+    if (!http_has(came, HTTP_F_CDN_LOOP))
+        return 0;
+    return cdn_loop_count(came, p->loop_id) - (hop && cdn_loop_is_last(came, p->loop_id));
 }
 
 bool
-req_loops(const struct proxy *p, const struct http_message *came)
+req_was_here(const struct proxy *p, const struct http_message *came, bool hop)
+{
+    return loop_count(p, came, hop) > 0;
+}
+
+bool
+req_loops(const struct proxy *p, const struct http_message *came, bool hop)
 {
     const struct conf_params *params = &p->params;
 
-    if (http_has(came, HTTP_F_CDN_LOOP) &&
-        cdn_loop_count(came, p->loop_id) > (uint64_t)params->loop_limit)
+    if (loop_count(p, came, hop) > (uint64_t)params->loop_limit)
         return true;
     return http_has(came, HTTP_F_VIA) &&
            cdn_loop_count_via(came, slice_str(params->http_via)) > LOOP_VIA_MAX;

@@ -444,8 +444,8 @@ why_ask(
         return err == TERR_NOMEM ? err : TERR_SYNTAX;
     }
     /* By the fields that were given: they stand for those of a client. */
-    y.was_here = req_was_here(&y.synthetic->proxy, y.r->head);
-    y.loops = req_loops(&y.synthetic->proxy, y.r->head);
+    y.was_here = req_was_here(&y.synthetic->proxy, y.r->head, false);
+    y.loops = req_loops(&y.synthetic->proxy, y.r->head, false);
     y.text = json_array();
     y.steps = json_array();
     /* Before the policy, as on a request (proxy/README 30). */

@@ -83,6 +83,14 @@ class Faults:
             f.write(bytes(8 * len(self.WORDS)))
             f.flush()
             self.map = mmap.mmap(f.fileno(), 8 * len(self.WORDS))
+        self.path = path
+
+    def environment(self, library):
+        """That of a tarnd with these faults."""
+        it = {"LD_PRELOAD": library, "TARN_FAULTS": self.path}
+        if "ASAN_OPTIONS" in os.environ:  # ours comes before the sanitizer's library, knowingly
+            it["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"] + ":verify_asan_link_order=0"
+        return it
 
     def set(self, **words):
         for name, value in words.items():
@@ -96,12 +104,9 @@ class FaultyTarnd(Tarnd):
     def __init__(self, parameters=""):
         self.path = os.path.join(folder, f"faults.{next(numbers)}")
         self.faults = Faults(self.path)
-        environment = {"LD_PRELOAD": preload, "TARN_FAULTS": self.path}
-        if "ASAN_OPTIONS" in os.environ:  # ours comes before the sanitizer's library, knowingly
-            environment["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"] + ":verify_asan_link_order=0"
         self.log = open(self.path + ".log", "w+", encoding="utf-8", errors="replace")
         super().__init__(program, CONFIG.format(
-            origin=world.address, parameters=parameters), environment, stderr=self.log)
+            origin=world.address, parameters=parameters), self.faults.environment(preload), stderr=self.log)
 
     def tidy(self):
         super().tidy()

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 
 sys.dont_write_bytecode = True
 from fleet_world import FleetTest, Node, main, wait_for_proofs
@@ -362,6 +363,65 @@ class Peers(FleetTest):
     def test_a_client_cannot_say_that_it_is_a_node(self):
         a = self.peers()[0]
         self.assertEqual(a.ask("/v/x", "Tarn-Peer: 1 shop b a 0 0 0 0 http - - 0").status, 200)
+
+    # ---- a fleet within a fleet ----
+
+    def behind(self, port, name, **how):
+        """A node that has another one for its origin."""
+        n = Node(self.programs[0], name, self.engine.port, types.SimpleNamespace(server_address=("127.0.0.1", port)),
+                 peers=True, **how)
+        self.addCleanup(n.tidy)
+        return n
+
+    def test_a_fleet_within_a_fleet_is_another_fleet(self):
+        inner = self.peers("ab")
+        outer = [self.behind(n.port, n.name, fleet_name="edge") for n in inner]  # the same names, and the same engine
+        wait_for_proofs(outer)
+        for n in outer:
+            wait_until(lambda n=n: self.knows(n, 1), "it knows the other", 30)
+        for i in range(COUNT):
+            for n in outer + inner:
+                self.assertEqual(n.get(f"/w/{i}").version, 0)
+        self.assertEqual(sum(self.origin.asked.values()), COUNT)
+        self.assertEqual([self.count(n, "denied") for n in inner + outer], [0] * 4)
+        entries = self.engine.ask("XLEN", "tarn:{shop}:log")
+        version = self.origin.change("/w/1")
+        for fleet, seen in ((outer, 0), (inner, version), (outer, version)):  # from the origin to the clients
+            self.assertEqual(fleet[0].purge(url="http://tarn.test/w/1")["proof"], "all")
+            self.assertEqual([n.get("/w/1").version for n in fleet], [seen] * 2)
+            if fleet is outer:
+                self.assertEqual(self.engine.ask("XLEN", "tarn:{shop}:log"), entries)
+            else:
+                entries += 1
+
+    def test_a_node_of_another_fleet_is_refused(self):
+        inner = self.peers("ab")
+        other = self.behind(inner[0].peer_port, "c", fleet_name="edge")
+        wait_for_proofs([other])
+        self.assertEqual(other.ask("/v/x").status, 403)
+        self.assertEqual(self.origin.asked["/v/x"], 0)
+
+    def test_a_fleet_that_is_its_own_origin_ends_in_an_error(self):
+        for names, more in (("ab", ""), ("cd", "parameters: { loop_token: all }\n")):
+            ports = free_port(), free_port()
+            nodes = [self.behind(ports[1 - i], names[i], listener=f"  - address: '127.0.0.1:{ports[i]}'\n", more=more) for i in (0, 1)]
+            wait_for_proofs(nodes)
+            for n in nodes:
+                wait_until(lambda n=n: self.knows(n, 1), "it knows the other", 30)
+            for i in range(8):  # of either owner
+                for n in nodes:
+                    began = time.monotonic()
+                    self.assertEqual(n.ask(f"/loop/{i}").status, 508, (more, i))
+                    self.assertLess(time.monotonic() - began, 3)
+            for n in nodes:
+                n.close()
+
+    def test_nodes_with_one_loop_token_are_no_loop(self):
+        nodes = self.peers(more="parameters: { loop_token: all }\n")
+        for i in range(COUNT):
+            for n in nodes:
+                self.assertEqual(n.get(f"/t/{i}").version, 0)
+            self.assertEqual(self.origin.asked[f"/t/{i}"], 1)
 
     def test_another_policy_is_not_asked(self):
         nodes = self.peers("ab", policy=True)

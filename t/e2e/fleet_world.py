@@ -267,7 +267,7 @@ class Versions(http.server.ThreadingHTTPServer):
 
 class Node(Tarnd):
     def __init__(self, program, name, engine_port, origin, policy=False, max_blind="2s", more="", fleet="",
-                 engine=None, stderr=None, peers=False, peer_port=None, listener=""):
+                 engine=None, stderr=None, peers=False, peer_port=None, listener="", fleet_name="shop", environment=None):
         self.name = name
         self.peer_port = peer_port or (free_port() if peers else None)
         listener += f"  - {{ address: '127.0.0.1:{self.peer_port}', peers: on }}\n" if peers else ""
@@ -282,11 +282,11 @@ class Node(Tarnd):
             config += f"vcl: {self.policy}\n"
         elif policy is not None:  # else it is in `more`
             config += f"backends: {{ default: {{ address: '127.0.0.1:{port}' }} }}\n"
-        config += (f"fleet: {{ name: shop, node: {name}, engine: {engine or f'redis://127.0.0.1:{engine_port}'!r}, "
+        config += (f"fleet: {{ name: {fleet_name}, node: {name}, engine: {engine or f'redis://127.0.0.1:{engine_port}'!r}, "
                    f"max_blind: {max_blind}{fleet} }}\n"
                    "admin: { address: 'unix:{dir}/admin.sock' }\nstorage: { main: { engine: malloc, size: 64MiB } }\n"
                    "workers: 1\n" + more)
-        super().__init__(program, listener + config, stderr=stderr)
+        super().__init__(program, listener + config, environment=environment, stderr=stderr)
 
     def tidy(self):
         super().tidy()

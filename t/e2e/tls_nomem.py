@@ -43,10 +43,7 @@ class NoMemory(World):
         f = tempfile.NamedTemporaryFile(prefix="tarn-faults.")
         self.addCleanup(f.close)
         self.faults = Faults(f.name)
-        environment = {"LD_PRELOAD": preload, "TARN_FAULTS": f.name}
-        if "ASAN_OPTIONS" in os.environ:  # ours comes before the sanitizer's library, knowingly
-            environment["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"] + ":verify_asan_link_order=0"
-        return self.start(config, listener, environment=environment)
+        return self.start(config, listener, environment=self.faults.environment(preload))
 
     def live(self):
         return self.faults.get("tls_live")

@@ -49,6 +49,12 @@ TEST(cdn_loop, via_counts_by_the_pseudonym_that_received)
 {
     struct head_build b;
 
+    CHECK(cdn_loop_is_last(head_build(&b, HEAD "CDN-Loop: a, us;x=1\n"), SLICE_LIT("us")));
+    CHECK(
+        cdn_loop_is_last(head_build(&b, HEAD "CDN-Loop: us\nCDN-Loop: a, us\n"), SLICE_LIT("us")));
+    CHECK(!cdn_loop_is_last(head_build(&b, HEAD "CDN-Loop: us\nCDN-Loop: a\n"), SLICE_LIT("us")));
+    CHECK(cdn_loop_is_last(head_build(&b, HEAD "CDN-Loop: us,\n"), SLICE_LIT("us")));
+    CHECK(!cdn_loop_is_last(head_build(&b, HEAD), SLICE_LIT("us")));
     CHECK_EQ(0, cdn_loop_count_via(head_build(&b, HEAD), SLICE_LIT("us")));
     CHECK_EQ(4, cdn_loop_count_via(
                     head_build(&b, HEAD "Via: 1.1 us, HTTP/1.0  us (a, b)\nVia: 1.1 other,2 US\n"
