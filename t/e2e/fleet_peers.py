@@ -275,6 +275,40 @@ class Peers(FleetTest):
 
     # ---- nodes that fail ----
 
+    @staticmethod
+    def owned(node, names):
+        """How many keys are a node's, that has none of them stored."""
+        return sum("This node owns its key" in " ".join(node.admin("/v1/why?url=http://tarn.test" + name)["text"]) for name in names)
+
+    def test_a_node_lost_or_added_costs_the_share_that_moves(self):
+        nodes = self.peers("abcde")
+        names = [f"/share/{i}" for i in range(200)]
+        asked = lambda: sum(self.origin.asked[n] for n in names)
+        shares = [self.owned(n, names) for n in nodes]
+        self.assertEqual(sum(shares), len(names))
+        for i, name in enumerate(names):
+            nodes[i % 5].get(name)
+        self.assertEqual(asked(), len(names))
+        nodes[4].tidy()
+        for name in names:
+            for n in nodes[:4]:
+                n.get(name)
+        lost = asked() - len(names)
+        nodes[4] = self.node("f", peers=True)
+        wait_for_proofs(nodes[4:])
+        for n in nodes:
+            wait_until(lambda n=n: self.knows(n, 4), "it knows the others", 60)
+        before, gained = asked(), self.owned(nodes[4], names)
+        for name in names:
+            for n in reversed(nodes):
+                n.get(name)
+        added = asked() - before
+        print(f"of {len(names)} objects the nodes owned {shares}: {lost} fetched again without the last; {gained} are the new one's: {added} fetched again")
+        self.assertGreater(shares[4], 10)
+        self.assertLessEqual(lost, 1.2 * shares[4])
+        self.assertGreater(gained, 10)
+        self.assertLessEqual(added, 1.2 * gained)
+
     def test_a_node_that_is_killed_costs_its_keys_one_fetch_more(self):
         nodes = self.peers("abcde")
         for i in range(COUNT):
