@@ -718,7 +718,7 @@ class Attacks(h2_world.World):
         self.assertLessEqual(outcome.cpu_s, attack_.cpu_s * allowance, f"{name}: {outcome}")
         if attack_.origin is not None:
             self.assertLessEqual(asked, attack_.origin, name)
-        if attack_.seconds == 30:
+        if attack_.seconds == 30 and allowance == 1:  # a sanitizer's time is not a bystander's
             self.bystander(name, attack_, it, other, connect)
         with self.plain(it) as c:
             self.assertEqual(bytes(c.request(HIT).body), HIT_BODY)
@@ -740,7 +740,7 @@ class Attacks(h2_world.World):
             if p99(loud) <= P99_MAX_S:
                 break
         # What the machine does to a process anyway is not tarnd's.
-        limit = P99_MAX_S * self.allowance() + 4 * p99(quiet)
+        limit = P99_MAX_S + 4 * p99(quiet)
         if os.getloadavg()[0] > len(os.sched_getaffinity(0)):
             limit += P99_LOADED_S
         print(f"{name}: bystander's p99 {p99(loud) * 1000:.2f} ms of {len(loud)} hits (quiet {p99(quiet) * 1000:.2f}), "
