@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "conf/conf_priv.h"
+#include "daemon/base/address.h"
 #include "daemon/base/obj.h"
 
 #define ENGINE_FORMS  "write redis://host:6379, rediss://host:6379 for TLS, or unix:/path"
@@ -487,19 +488,12 @@ fleet_peer_listener(const struct conf *conf)
 static bool
 fleet_address_ok(struct slice text)
 {
-    const char *colon = text.len > 0 ? memrchr(text.ptr, ':', text.len) : NULL;
-    uint64_t port = 0;
+    struct slice host;
+    uint16_t port;
 
-    if (colon == NULL || colon == text.ptr || memchr(text.ptr, ' ', text.len) != NULL ||
-        text.ptr[0] == '*' || strncmp(text.ptr, "0.0.0.0:", 8) == 0 ||
-        strncmp(text.ptr, "[::]:", 5) == 0)
-        return false;
-    for (const char *p = colon + 1; p < text.ptr + text.len; p++) {
-        if (*p < '0' || *p > '9' || port > UINT16_MAX)
-            return false;
-        port = port * 10 + (uint64_t)(*p - '0');
-    }
-    return port > 0 && port <= UINT16_MAX;
+    return address_host_port(text, &host, &port) && memchr(text.ptr, ' ', text.len) == NULL &&
+           host.ptr[0] != '*' && !slice_eq(host, SLICE_LIT("0.0.0.0")) &&
+           !slice_eq(host, SLICE_LIT("::"));
 }
 
 /* off, engine, dns:NAME, or addresses. */

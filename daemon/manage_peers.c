@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/address.h"
 #include "daemon/base/hex.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/terr.h"
@@ -101,18 +102,6 @@ manage_peers_secret(struct manage *m)
 
 /* ---- where they may be asked ---- */
 
-/* Without its port, and without brackets. */
-static struct slice
-peers_host(const char *address)
-{
-    const char *colon = strrchr(address, ':');
-    size_t len = colon != NULL ? (size_t)(colon - address) : strlen(address);
-
-    if (len >= 2 && address[0] == '[' && address[len - 1] == ']')
-        return slice_of(address + 1, len - 2);
-    return slice_of(address, len);
-}
-
 /* NAME itself, or a name below it, as a headless service of Kubernetes has them. */
 static bool
 peers_is_below(struct slice host, struct slice name)
@@ -126,12 +115,15 @@ peers_is_below(struct slice host, struct slice name)
 static bool
 peers_in_dns(const struct manage_peers *p, const char *address)
 {
-    struct slice host = peers_host(address);
     char text[INET6_ADDRSTRLEN + 1], known[INET6_ADDRSTRLEN + 1];
     struct in6_addr six;
     struct in_addr four;
+    struct slice host;
+    uint16_t port;
     int family;
 
+    if (!address_host_port(slice_str(address), &host, &port))
+        return false;
     if (peers_is_below(host, slice_str(p->name)))
         return true;
     snprintf(text, sizeof(text), "%.*s", (int)(host.len < sizeof(text) ? host.len : 0), host.ptr);

@@ -104,6 +104,27 @@ address_read_net(const char *text, size_t len, struct address_net *net)
 }
 
 bool
+address_host_port(struct slice text, struct slice *host, uint16_t *port)
+{
+    const char *colon = text.len > 0 ? memrchr(text.ptr, ':', text.len) : NULL;
+    size_t len = colon != NULL ? (size_t)(colon - text.ptr) : 0;
+    unsigned n = 0;
+
+    for (size_t i = len + 1; colon != NULL && i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9' || n > UINT16_MAX)
+            return false;
+        n = n * 10 + (unsigned)(text.ptr[i] - '0');
+    }
+    if (len == 0 || n == 0 || n > UINT16_MAX)
+        return false;
+    *host = slice_of(text.ptr, len);
+    if (len > 2 && text.ptr[0] == '[' && text.ptr[len - 1] == ']')
+        *host = slice_of(text.ptr + 1, len - 2);
+    *port = (uint16_t)n;
+    return true;
+}
+
+bool
 address_in(const struct address_nets *nets, const uint8_t addr[16])
 {
     for (unsigned i = 0; i < nets->n; i++) {

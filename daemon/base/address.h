@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "daemon/base/span.h"
+
 enum {
     ADDRESS_TEXT_MAX = 40
 };
@@ -44,6 +46,9 @@ bool address_read(const char *text, size_t len, uint8_t addr[16]);
 /* The same, "10.0.0.0/8", "2001:db8::/32" or "unix".  False: it is none, or bits behind the
  * prefix are set. */
 bool address_read_net(const char *text, size_t len, struct address_net *net);
+/* "10.0.0.1:8089", "[::1]:8089", "a.test:8089": in two, the host borrowed and without brackets (RFC 3986 3.2.2).
+ * False: a part is missing, or the port is none. */
+bool address_host_port(struct slice text, struct slice *host, uint16_t *port);
 bool address_in(const struct address_nets *nets, const uint8_t addr[16]);
 
 #endif

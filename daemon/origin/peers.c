@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/origin/origin_priv.h"
 
@@ -161,26 +162,6 @@ peers_copy(const struct peers *p)
     return s;
 }
 
-/* "10.0.0.1:8089", "[::1]:8089", "a.test:8089": in pieces.  False: it is none. */
-static bool
-address_split(const char *text, char host[PEERS_ADDRESS_MAX + 1], uint16_t *port)
-{
-    const char *colon = strrchr(text, ':');
-    size_t len = colon != NULL ? (size_t)(colon - text) : 0;
-    unsigned long n = colon != NULL ? strtoul(colon + 1, NULL, 10) : 0;
-
-    if (len == 0 || len > PEERS_ADDRESS_MAX || n == 0 || n > UINT16_MAX)
-        return false;
-    memcpy(host, text, len);
-    host[len] = '\0';
-    if (len > 2 && host[0] == '[' && host[len - 1] == ']') { /* RFC 3986 3.2.2 */
-        memmove(host, host + 1, len - 2);
-        host[len - 2] = '\0';
-    }
-    *port = (uint16_t)n;
-    return true;
-}
-
 /* A numeric host is its address; any other is looked up. */
 static void
 address_fill(struct conf_address *a, struct sockaddr_storage *room, socklen_t *len)
@@ -212,6 +193,7 @@ peers_backend(struct director **out, struct peers *p, const struct peers_member 
 {
     char name[PEERS_NAME_MAX + 16], full[PEERS_NAME_MAX + 16], host[PEERS_ADDRESS_MAX + 1];
     struct sockaddr_storage addr;
+    struct slice in_address;
     socklen_t addr_len;
     struct conf_backend c = {.name = name,
         .host_header = "",
@@ -227,8 +209,10 @@ peers_backend(struct director **out, struct peers *p, const struct peers_member 
         .tls = {.text = "", .ca = "", .sni = "", .name = "", .certificate = "", .key = ""}};
 
     c.address = (struct conf_address){.text = m->address, .path = "", .host = host};
-    if (!address_split(m->address, host, &c.address.port))
+    if (!address_host_port(slice_str(m->address), &in_address, &c.address.port) ||
+        in_address.len > PEERS_ADDRESS_MAX)
         return TERR_INVALID;
+    snprintf(host, sizeof(host), "%.*s", (int)in_address.len, in_address.ptr);
     address_fill(&c.address, &addr, &addr_len);
     snprintf(name, sizeof(name), "%s", m->name);
     snprintf(full, sizeof(full), "peer.%s", m->name);
