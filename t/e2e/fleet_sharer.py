@@ -29,7 +29,7 @@ def ask(node, method, target, body=b"", timeout_s=15):
         conn.close()
 
 
-def seconds(n):
+def ttl_of(n):
     return 60 * n + 1  # as it is written is how it is shown: no whole minutes
 
 
@@ -74,7 +74,7 @@ class Sharer(threading.Thread):
         return ask(node, "POST", "/v1/fleet/rollback?timeout_ms=3000")
 
     def way_parameter(self, node):
-        return ask(node, "PUT", "/v1/fleet/parameters/default_ttl?timeout_ms=3000", b'{"value": "%ds"}' % seconds(self.next()))
+        return ask(node, "PUT", "/v1/fleet/parameters/default_ttl?timeout_ms=3000", b'{"value": "%ds"}' % ttl_of(self.next()))
 
     def way_parameter_unset(self, node):
         return ask(node, "DELETE", "/v1/fleet/parameters/default_ttl")
@@ -112,6 +112,6 @@ class Sharer(threading.Thread):
                 policy, ttl, table = (self.set(w, deadline) for w in (self.way_policy, self.way_parameter, self.way_table))
             except TimeoutError as e:
                 return [str(e)]
-            want = [str(policy), f"{seconds(ttl)}s", str(table)]
+            want = [str(policy), f"{ttl_of(ttl)}s", str(table)]
             found = [(s.name, self.seen(s.node)) for s in self.world.slots]
         return [f"{name} has {got}, and {want} was set" for name, got in found if got != want]
