@@ -573,7 +573,7 @@ shared_challenge(struct admin_call *c, const char *kind, const char *right)
         c->body.len > CHALLENGE_TEXT_MAX)
         admin_fail(c, 400, right, "this is no challenge");
     else
-        shared_begin(c, SHARED_SET, name, shared_copy(c->body), NULL);
+        shared_begin(c, SHARED_SET, name, shared_copy(c->body), strdup(""));
 }
 
 void

@@ -345,7 +345,13 @@ thing_judge(struct fleet_shared *s, struct thing *t, struct slice text)
 {
     t->why[0] = '\0';
     t->judged = t->known = true;
-    t->taken = s->user.take(s->user.ctx, t->name, text, t->why, sizeof(t->why));
+    /* By another program than tarnd: who takes it keeps it as C has texts. */
+    if (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL) {
+        t->taken = false;
+        snprintf(t->why, sizeof(t->why), "it has a NUL in it");
+    } else {
+        t->taken = s->user.take(s->user.ctx, t->name, text, t->why, sizeof(t->why));
+    }
     for (char *p = t->why; *p != '\0'; p++)
         if (*p == '\n')
             *p = ' ';

@@ -97,7 +97,7 @@ static bool
 challenges_put(struct challenges *c, struct slice name, struct slice text)
 {
     struct challenge *at = challenges_place(c, name);
-    char *copy = strndup(text.ptr, text.len);
+    char *copy = malloc(text.len);
 
     if (at == NULL)
         at = challenges_place(c, slice_of("", 0));
@@ -105,6 +105,7 @@ challenges_put(struct challenges *c, struct slice name, struct slice text)
         free(copy);
         return false;
     }
+    memcpy(copy, text.ptr, text.len);
     challenge_forget(at);
     *at = (struct challenge){
         .name_len = (unsigned)name.len, .text_len = (unsigned)text.len, .text = copy};

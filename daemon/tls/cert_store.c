@@ -24,7 +24,7 @@ enum {
     /* A handshake asks for a bad certificate again and again; its files are read again this often. */
     CERT_RETRY_S = 5,
     /* An authority asks from several places within a second or two; then the file is another one's. */
-    CERT_CHALLENGE_S = 5,
+    CERT_CHALLENGE_S = 2,
     CERT_CHALLENGES_MAX = 64, /* names under validation at once */
 };
 

@@ -69,6 +69,15 @@ TEST(challenges, names_and_texts_have_bounds)
     challenges_free(&c);
 }
 
+TEST(challenges, a_text_is_as_long_as_it_was_given)
+{
+    c = challenges_new();
+    CHECK(challenges_set(c, slice_str("token"), slice_of("a\0b", 3)));
+    CHECK_EQ(3, find("token"));
+    CHECK(memcmp(out, "a\0b", 3) == 0);
+    challenges_free(&c);
+}
+
 TEST(challenges, there_is_room_for_some_and_a_place_that_was_given_back_is_one)
 {
     char name[32];
@@ -88,4 +97,5 @@ TEST(challenges, there_is_room_for_some_and_a_place_that_was_given_back_is_one)
 
 TEST_MAIN(TEST_ENTRY(challenges, what_was_set_is_found_until_it_is_taken_back),
     TEST_ENTRY(challenges, names_and_texts_have_bounds),
+    TEST_ENTRY(challenges, a_text_is_as_long_as_it_was_given),
     TEST_ENTRY(challenges, there_is_room_for_some_and_a_place_that_was_given_back_is_one))
