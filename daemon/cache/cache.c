@@ -458,6 +458,7 @@ entry_set_response(struct entry *e, const struct cache_response *r)
     e->length_in_head = r->length_in_head;
     e->partial = r->partial;
     e->windowed = r->windowed;
+    e->evict.comes = r->copy ? EVICT_COMES_AS_COPY : EVICT_COMES_NEW;
     e->pass = r->for_policy && r->was_fresh; /* entry_was_fresh() */
     e->yields = r->for_policy && v->ttl_ms <= 0;
     e->received_ms = r->received_ms;

@@ -96,6 +96,7 @@ struct cache_response {
     uint8_t status_prefix;          /* of 1404 the 1 */
     bool length_in_head, partial;
     bool windowed; /* to be found while it streams, not kept */
+    bool copy;     /* another node of the fleet owns it: kept only while it is used here */
     bool esi;      /* its body is a stream of records (daemon/esi/esi_record.h) */
     /* With a policy, as Varnish: what never was fresh leaves what is fresh in its place, and has grace
      * only if it said itself for how long it would be fresh, and came when that was over. */
@@ -223,6 +224,8 @@ unsigned cache_purge_soft(struct cache *c, const struct hash128 *key, int64_t no
 void cache_trust_until(struct cache *c, int64_t until_ms);
 /* Is it still that time, by the clock itself?  Also where there is no such time.  Any thread. */
 bool cache_is_trusted(const struct cache *c);
+/* For how long nothing has been trusted; -1: it is. */
+int64_t cache_blind_for_ms(const struct cache *c);
 
 /* The negative cache; NULL: there is none.  Borrowed until cache_close(). */
 struct negative *cache_negative(struct cache *c);

@@ -223,12 +223,18 @@ cache_trust_until(struct cache *c, int64_t until_ms)
         c->leased = true;
 }
 
+int64_t
+cache_blind_for_ms(const struct cache *c)
+{
+    int64_t now, blind = c->leased ? cache_blind_ms(&now) : -1;
+
+    return blind < 0 ? -1 : blind;
+}
+
 bool
 cache_is_trusted(const struct cache *c)
 {
-    int64_t now;
-
-    return !c->leased || cache_blind_ms(&now) < 0;
+    return cache_blind_for_ms(c) < 0;
 }
 
 /* The same, for a query that may bound its age too. */

@@ -264,7 +264,7 @@ s3_look(struct evict_queue *q, bool must)
     n = evict_node_of(q->lists[small ? LIST_SMALL : LIST_MAIN].next);
     uses = evict_node_uses(n);
     if (must || uses < (small ? EVICT_SMALL_USES : 1u)) {
-        if (small)
+        if (small && n->comes != EVICT_COMES_AS_COPY)
             ghost_add(q, n);
         return n;
     }
@@ -282,6 +282,12 @@ s3_is_filling(const struct evict_queue *q)
     return !q->has_picked && q->small_size > (q->small_size + q->main_size) / EVICT_SMALL_PART;
 }
 
+static bool
+s3_is_known(struct evict_queue *q, const struct evict_node *n)
+{
+    return n->comes != EVICT_COMES_AS_COPY && (ghost_take(q, n->hash) || s3_is_filling(q));
+}
+
 /* ---- all of them ---- */
 
 void
@@ -290,7 +296,7 @@ evict_queue_add(struct evict_queue *q, struct evict_node *n, uint32_t now)
     tassert(n->where == EVICT_OUT && n->size > 0);
     if (q->policy == EVICT_LRU)
         evict_put(q, n, EVICT_IN_MAIN, lru_newest(q, now, n->size));
-    else if (q->policy == EVICT_SIEVE || ghost_take(q, n->hash) || n->reaper || s3_is_filling(q))
+    else if (q->policy == EVICT_SIEVE || s3_is_known(q, n) || n->comes == EVICT_COMES_IN_PLACE)
         evict_put(q, n, EVICT_IN_MAIN, &q->lists[LIST_MAIN]);
     else
         evict_put(q, n, EVICT_IN_SMALL, &q->lists[LIST_SMALL]);
@@ -311,7 +317,7 @@ evict_queue_inherit(struct evict_queue *q, struct evict_node *n, const struct ev
 {
     tassert(n->where == EVICT_OUT);
     if (old->where == EVICT_IN_MAIN && q->policy == EVICT_S3_FIFO)
-        n->reaper = true;
+        n->comes = EVICT_COMES_IN_PLACE;
     if (evict_node_uses(old) > evict_node_uses(n))
         evict_node_set_uses(n, evict_node_uses(old));
 }

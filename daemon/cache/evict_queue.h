@@ -49,6 +49,14 @@ enum evict_where {
     EVICT_IN_MAIN /* the only queue of sieve and lru */
 };
 
+/* How a node comes into a queue.  With s3-fifo a copy goes into small, leaves no ghost, and finds none: it is the owner's to
+ * keep, and here only while it is used. */
+enum evict_comes {
+    EVICT_COMES_NEW,
+    EVICT_COMES_IN_PLACE, /* of one in main: goes there at once */
+    EVICT_COMES_AS_COPY   /* of what another cache owns */
+};
+
 struct evict_node {
     struct list link; /* under the owner's lock */
     /* set by the owner before it is added */
@@ -59,7 +67,7 @@ struct evict_node {
     _Atomic uint8_t uses;   /* 0 to EVICT_USES_MAX */
     /* under the owner's lock; the picker may read `where` afterwards */
     uint8_t where;
-    bool reaper;        /* takes the place of one in main: goes there at once */
+    uint8_t comes;      /* enum evict_comes; as a copy also while it is there */
     _Atomic bool owner; /* the owner's own: nothing here looks at it */
 };
 

@@ -133,7 +133,7 @@ fresh_is_part(const struct http_message *resp)
     return resp->status == 206 && value.ptr != NULL && content_range_parse(value, &cr) == 0;
 }
 
-static enum fresh_refusal
+enum fresh_refusal
 fresh_refuse_status(const struct http_message *resp, const struct fresh_request *req)
 {
     if (resp->status < 200)
@@ -201,11 +201,12 @@ fresh_refuse_stale(unsigned status, const struct fresh_verdict *v)
     return v->no_cache ? FRESH_REFUSE_NO_CACHE : FRESH_REFUSE_STALE;
 }
 
-/* Expires minus Date; one that is no date, or there twice, is in the past (RFC 9111 5.3). */
+/* Expires minus Date; one that is no date, or there twice, is in the past (RFC 9111 5.3).  What Expires says is ahead by our
+ * clock, too, is fresh no longer than until then: a Date of long ago is of a wrong clock, or of an old response. */
 static int64_t
-fresh_expires_s(const struct http_message *resp, int64_t received_s)
+fresh_expires_ms(const struct http_message *resp, int64_t received_s, int64_t age_ms)
 {
-    int64_t expires_s, date_s;
+    int64_t expires_s, date_s, ms;
 
     if (!fresh_date(resp, HTTP_F_EXPIRES, received_s, &expires_s))
         return 0;
@@ -213,7 +214,10 @@ fresh_expires_s(const struct http_message *resp, int64_t received_s)
         date_s = received_s;
     if (expires_s <= date_s)
         return 0;
-    return expires_s - date_s > CC_SECONDS_MAX ? CC_SECONDS_MAX : expires_s - date_s;
+    ms = (expires_s - date_s > CC_SECONDS_MAX ? CC_SECONDS_MAX : expires_s - date_s) * 1000;
+    if (expires_s > received_s && (expires_s - received_s) * 1000 + age_ms < ms)
+        ms = (expires_s - received_s) * 1000 + age_ms;
+    return ms;
 }
 
 /* A fraction of the age by Last-Modified, or -1 (RFC 9111 4.2.2).  `public` widens the list of
@@ -261,7 +265,7 @@ fresh_lifetime(const struct http_message *resp, const struct cache_control *cc, 
         fresh_found(v, targeted ? FRESH_FROM_TARGETED : FRESH_FROM_MAX_AGE,
             cc_seconds(cc, CC_MAX_AGE) * 1000);
     } else if (!targeted && http_has(resp, HTTP_F_EXPIRES)) {
-        fresh_found(v, FRESH_FROM_EXPIRES, fresh_expires_s(resp, received_s) * 1000);
+        fresh_found(v, FRESH_FROM_EXPIRES, fresh_expires_ms(resp, received_s, v->age_ms));
     } else {
         heuristic_ms = fresh_heuristic_ms(resp, cc, params, received_s);
         if (heuristic_ms >= 0)

@@ -119,6 +119,9 @@ struct fresh_verdict {
     bool validatable;          /* has an ETag, quoted or not, or a Last-Modified that is a date */
 };
 
+/* FRESH_REFUSE_NONE, or why no response with this status to this request is one for the cache. */
+enum fresh_refusal fresh_refuse_status(
+    const struct http_message *resp, const struct fresh_request *req);
 /* Always fills *v whole. */
 void fresh_judge(const struct http_message *resp, const struct fresh_request *req,
     const struct fresh_params *params, struct fresh_verdict *v);

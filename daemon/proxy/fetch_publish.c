@@ -692,6 +692,20 @@ fetch_publish_for_all(
                : TERR_LIMIT;
 }
 
+/* The owner speaks of what it has stored; to a part that was asked for it may have answered something else: 416. */
+static void
+fetch_take_hop(const struct fetch *f, const struct http_message *head, struct fresh_verdict *v)
+{
+    const struct fresh_request asked = {.range = f->ranged};
+    enum fresh_refusal refusal = fresh_refuse_status(head, &asked);
+
+    *v = *fetch_hop_verdict(f);
+    if (refusal == FRESH_REFUSE_NONE)
+        return;
+    v->storable = false;
+    v->refusal = refusal;
+}
+
 int
 fetch_publish(struct fetch *f, const struct http_message *head)
 {
@@ -707,12 +721,13 @@ fetch_publish(struct fetch *f, const struct http_message *head)
         .rendering = f->proxy->rendering,
         .for_policy = f->vcl != NULL,
         .was_fresh = fetch_policy_was_fresh(f),
+        .copy = fetch_hops(f),
     };
     uint64_t bytes = r.body_len;
 
     tassert(f->body == NULL && f->attempt.received_ms != 0);
     if (fetch_hops(f))
-        v = *fetch_hop_verdict(f);
+        fetch_take_hop(f, head, &v);
     else if (f->vcl != NULL && head->status != 101)
         v = f->vcl->at.v;
     else

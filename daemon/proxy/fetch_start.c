@@ -17,6 +17,18 @@ fetch_deadline(struct fetch *f, int64_t after_ms)
     timer_set(&f->proxy->loop->wheel, &f->timer, loop_deadline(f->proxy->loop, after_ms));
 }
 
+/* Of the request as it came: no policy hides a loop (README 28).  Two nodes of the fleet with one name (loop_token) are one
+ * hop. */
+static struct slice
+start_cdn_loop(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
+{
+    struct slice came = http_get_one(&x->head, HTTP_F_CDN_LOOP);
+
+    if (spec->hop && came.ptr != NULL && cdn_loop_is_last(&x->head, f->proxy->loop_id))
+        return arena_copy(&f->arena, came);
+    return cdn_loop_extend(&x->head, f->proxy->loop_id, &f->arena);
+}
+
 /* The request must outlive its client: its bytes and fields are copied.  Nothing of the exchange is
  * read afterwards. */
 static int
@@ -47,8 +59,7 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     if ((forwards & FORWARDS_FORWARDED) != 0)
         f->forwarded = req_forwarded(x, &f->arena, true);
     f->id = arena_copy(&f->arena, slice_str(id));
-    /* Of the request as it came: no policy hides a loop (README 28). */
-    f->cdn_loop = cdn_loop_extend(&x->head, f->proxy->loop_id, &f->arena);
+    f->cdn_loop = start_cdn_loop(f, x, spec);
     if (f->host.ptr == NULL || f->key_text.ptr == NULL || f->client.ptr == NULL ||
         f->forwarded.ptr == NULL || f->id.ptr == NULL || f->cdn_loop.ptr == NULL)
         return TERR_NOMEM;

@@ -210,6 +210,7 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
         .policy = policy_share(policy),
         .edited = r->policy.req != NULL,
         .hops = req_may_hop(r),
+        .hop = r->policy.hop,
         .hinted = r->policy.hinted,
         .entry = entry,
         .old = old,

@@ -84,6 +84,11 @@ req_ttl_s(const struct req *r)
     int64_t left =
         entry_ttl_ms(r->entry) - ((int64_t)r->proxy->loop->clock.mono_ms - r->entry->received_ms);
 
+    /* Nothing that is stored is trusted (a node of a fleet that was cut off): its own time says nothing. */
+    if (left >= 0 && (r->log_flags & SHMLOG_REQ_STALE) != 0) {
+        left = -1 - cache_blind_for_ms(r->proxy->cache);
+        left = left < 0 ? left : -1;
+    }
     /* Rounded away from zero below it: what is stale must not read ttl=0. */
     return left < 0 ? -((999 - left) / 1000) : left / 1000;
 }

@@ -360,6 +360,7 @@ static void
 why_say_freshness(struct why *y, const struct entry *e)
 {
     int64_t left = entry_ttl_left_ms(e, y->now_ms), ttl = entry_ttl_ms(e);
+    int64_t blind = cache_blind_for_ms(y->ps->cache);
 
     why_say(y, "It was received %s ago with status %u.", why_time(y->now_ms - e->received_ms).text,
         entry_status(e));
@@ -367,6 +368,12 @@ why_say_freshness(struct why *y, const struct entry *e)
     if (entry_is_checked_each_time(e) && !entry_is_softened(e))
         why_say(y, "It is never fresh (%s): each use is validated with the backend.",
             stored_ttl_from(e));
+    else if (left > 0 && blind >= 0)
+        why_say(y,
+            "It would be fresh for another %s, but counts as stale: this node has heard nothing "
+            "from the fleet's engine for too "
+            "long, and trusts nothing that it has stored (for %s now).",
+            why_time(left).text, why_time(blind).text);
     else if (left > 0)
         why_say(y, "It is fresh for another %s of %s, by %s.", why_time(left).text,
             why_time(ttl).text, stored_ttl_from(e));

@@ -146,6 +146,24 @@ class Fleet(FleetTest):
         wait_for_proofs((a, b))
         self.assert_proven(a.purge(url="http://tarn.test/v/x"), "ab")
 
+    @staticmethod
+    def ttl(answer):
+        return int(answer.fields["cache-status"].partition("ttl=")[2].partition(";")[0])
+
+    def test_what_is_served_in_grace_while_nothing_is_trusted_is_said_to_be_stale(self):
+        a = self.nodes("a", max_blind="1s", more="parameters: { default_grace: 10m }\n")[0]
+        self.store((a,))
+        self.assertGreater(self.ttl(a.get("/v/x")), 500)
+        self.engine.kill()
+        wait_until(lambda: a.fleet()["trusts_ms"] == 0, "nothing is trusted", 10)
+        self.origin.close()  # so that it stays as it is
+        status = a.get("/v/x").fields["cache-status"]
+        self.assertIn("hit", status)
+        self.assertLess(self.ttl(a.get("/v/x")), 0, status)
+        said = " ".join(a.admin("/v1/why?url=http://tarn.test/v/x")["text"])
+        self.assertIn("counts as stale: this node has heard nothing from the fleet's engine", said)
+        self.assertNotIn("It is fresh", said)
+
     def test_an_engine_that_lost_everything_proves_nothing_for_a_while(self):
         a, b = self.nodes("ab")
         self.store((a, b))

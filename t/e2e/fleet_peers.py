@@ -7,6 +7,7 @@ import concurrent.futures
 import http.client
 import http.server
 import os
+import random
 import signal
 import socket
 import sys
@@ -273,6 +274,38 @@ class Peers(FleetTest):
         t.join(30)
         self.assertEqual(found, [version])
 
+    def test_what_is_cold_is_kept_by_its_owner_alone_and_fetched_once(self):
+        self.origin.least = 20000
+        rnd = random.Random(1)
+        nodes = self.peers(size="8MiB", max_blind="10s")
+        names = [f"/cold/{i}" for i in range(600)]  # half of what the stores have room for
+        fetched = []
+        for _ in range(5):
+            before = sum(self.origin.asked.values())
+            for name in rnd.sample(names, len(names)):
+                rnd.choice(nodes).get(name)
+                rnd.choice(nodes).get(f"/hot/{rnd.randrange(5)}")
+            fetched.append(sum(self.origin.asked.values()) - before)
+        print("fetched in each pass:", fetched)
+        self.assertLessEqual(fetched[-1], 6)
+        for n in nodes:
+            for i in range(5):
+                self.assertIn("hit", n.get(f"/hot/{i}").fields["cache-status"].split(",")[-1], "what is hot is at each node")
+
+    def test_a_part_that_is_not_there_is_kept_for_none(self):
+        for policy in (False, True):
+            nodes = self.peers("ab" if policy else "cd", policy=policy)
+            for stored in (True, False):
+                name, owner, other = self.owner_and_other(nodes)
+                name = f"{name}/{policy}/{stored}"
+                for i in range(20):  # of either owner
+                    for wanted in ("bytes=99999-", "bytes=-0", "bytes=5-1"):
+                        at = f"{name}/{i}/{wanted}"
+                        if stored:
+                            owner.get(at)
+                        other.ask(at, "Range: " + wanted)
+                        self.assertEqual([other.ask(at).status, owner.ask(at).status], [200, 200], (at, policy, stored))
+
     # ---- nodes that fail ----
 
     @staticmethod
@@ -456,6 +489,15 @@ class Peers(FleetTest):
             for n in nodes:
                 self.assertEqual(n.get(f"/t/{i}").version, 0)
             self.assertEqual(self.origin.asked[f"/t/{i}"], 1)
+
+    def test_two_nodes_with_one_loop_token_count_once(self):
+        inner = self.peers("abc", more="parameters: { loop_token: all, loop_limit: 1 }\n")
+        outer = [self.behind(n.port, n.name, fleet_name="edge", more="parameters: { loop_token: all, loop_limit: 1 }\n") for n in inner]
+        wait_for_proofs(outer)
+        for n in outer:
+            wait_until(lambda n=n: self.knows(n, 2), "it knows the others", 30)
+        for i in range(COUNT):  # by an owner that is not the node that was asked, in both fleets
+            self.assertEqual(outer[i % 3].ask(f"/once/{i}").status, 200, i)
 
     def test_another_policy_is_not_asked(self):
         nodes = self.peers("ab", policy=True)

@@ -208,6 +208,7 @@ class Versions(http.server.ThreadingHTTPServer):
         self.asked = collections.Counter()
         self.pause = lambda name: 0  # seconds between the look at the version and the answer
         self.lock = threading.Lock()
+        self.least = 0  # bytes of an answer
         self.held = {}  # an event for a name: its answers, with the version of when they were asked for, wait for it
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -230,7 +231,7 @@ class Versions(http.server.ThreadingHTTPServer):
                     self.send_header("Cache-Control", "max-age=600")
                     self.end_headers()
                     return
-                body = b"%d" % version
+                body = (b"%d" % version).ljust(world.least)
                 self.send_response(200)
                 self.send_header("ETag", tag)
                 self.send_header("Cache-Control", "max-age=600")
@@ -267,7 +268,8 @@ class Versions(http.server.ThreadingHTTPServer):
 
 class Node(Tarnd):
     def __init__(self, program, name, engine_port, origin, policy=False, max_blind="2s", more="", fleet="",
-                 engine=None, stderr=None, peers=False, peer_port=None, listener="", fleet_name="shop", environment=None):
+                 engine=None, stderr=None, peers=False, peer_port=None, listener="", fleet_name="shop", environment=None,
+                 size="64MiB"):
         self.name = name
         self.peer_port = peer_port or (free_port() if peers else None)
         listener += f"  - {{ address: '127.0.0.1:{self.peer_port}', peers: on }}\n" if peers else ""
@@ -284,8 +286,8 @@ class Node(Tarnd):
             config += f"backends: {{ default: {{ address: '127.0.0.1:{port}' }} }}\n"
         config += (f"fleet: {{ name: {fleet_name}, node: {name}, engine: {engine or f'redis://127.0.0.1:{engine_port}'!r}, "
                    f"max_blind: {max_blind}{fleet} }}\n"
-                   "admin: { address: 'unix:{dir}/admin.sock' }\nstorage: { main: { engine: malloc, size: 64MiB } }\n"
-                   "workers: 1\n" + more)
+                   "admin: { address: 'unix:{dir}/admin.sock' }\n"
+                   f"storage: {{ main: {{ engine: malloc, size: {size} }} }}\nworkers: 1\n" + more)
         super().__init__(program, listener + config, environment=environment, stderr=stderr)
 
     def tidy(self):

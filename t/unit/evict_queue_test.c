@@ -76,7 +76,7 @@ pick_one(struct fixture *f)
     if (evict_queue_pick(&f->q, 1, &v, 1) == 0)
         return NODES;
     v->where = EVICT_OUT;
-    v->reaper = false;
+    v->comes = EVICT_COMES_NEW;
     atomic_store(&v->uses, 0);
     return (uint32_t)(v - f->nodes);
 }
@@ -219,7 +219,7 @@ TEST(evict, in_main_each_use_is_worth_another_round)
 
     fixture_open(&f, EVICT_S3_FIFO);
     for (uint32_t i = 0; i < 4; i++) {
-        f.nodes[i].reaper = true;
+        f.nodes[i].comes = EVICT_COMES_IN_PLACE;
         add(&f, i, 1);
         use(&f, i, 3 - i);
     }
@@ -263,6 +263,28 @@ TEST(evict, a_ghost_is_forgotten_when_nine_tenths_of_the_bytes_have_followed_it)
     CHECK_EQ(EVICT_IN_SMALL, f.nodes[99].where);
     request(&f, 199 - 80, 100);
     CHECK_EQ(EVICT_IN_MAIN, f.nodes[119].where);
+    fixture_close(&f);
+}
+
+TEST(evict, a_copy_leaves_no_ghost_and_finds_none_and_stays_by_its_uses)
+{
+    struct fixture f;
+
+    fixture_open(&f, EVICT_S3_FIFO);
+    pick_one(&f);
+    for (uint32_t i = 0; i < 100; i++) {
+        f.nodes[i].comes = EVICT_COMES_AS_COPY;
+        add(&f, i, 1);
+    }
+    CHECK_EQ(0, pick_one(&f));
+    f.nodes[0].comes = EVICT_COMES_NEW; /* it is this node's own now, and no ghost was left */
+    add(&f, 0, 1);
+    CHECK_EQ(EVICT_IN_SMALL, f.nodes[0].where);
+    CHECK_EQ(0, f.q.ghost_hits);
+    for (unsigned i = 0; i < 2; i++)
+        evict_node_use(&f.nodes[1], 0);
+    CHECK_EQ(2, pick_one(&f));
+    CHECK_EQ(EVICT_IN_MAIN, f.nodes[1].where);
     fixture_close(&f);
 }
 
@@ -319,7 +341,7 @@ TEST(evict, who_replaces_one_in_main_goes_there_with_its_uses)
 
     fixture_open(&f, EVICT_S3_FIFO);
     pick_one(&f);
-    f.nodes[0].reaper = true;
+    f.nodes[0].comes = EVICT_COMES_IN_PLACE;
     add(&f, 0, 1);
     use(&f, 0, 2);
     add(&f, 1, 1);
@@ -543,6 +565,7 @@ TEST_MAIN(TEST_ENTRY(evict, policies_have_names), TEST_ENTRY(evict, nothing_leav
     TEST_ENTRY(evict, one_hit_wonders_leave_through_small),
     TEST_ENTRY(evict, in_main_each_use_is_worth_another_round),
     TEST_ENTRY(evict, a_ghost_that_comes_back_goes_into_main_once),
+    TEST_ENTRY(evict, a_copy_leaves_no_ghost_and_finds_none_and_stays_by_its_uses),
     TEST_ENTRY(evict, a_ghost_is_forgotten_when_nine_tenths_of_the_bytes_have_followed_it),
     TEST_ENTRY(evict, without_ghosts_everybody_begins_in_small),
     TEST_ENTRY(evict, a_ghost_of_many_bytes_keeps_its_stamp_within_32_bits),

@@ -102,6 +102,12 @@ TEST(freshness, expires_in_doubt_is_in_the_past)
     CHECK_EQ(FRESH_REFUSE_STALE, judge("HTTP/1.1 200 OK\nDate: Sun, 06 Nov 1994 08:49:47 GMT\n"
                                        "Expires: Sun, 06 Nov 1994 08:49:57 GMT\nAge: 15\n")
                                      .refusal);
+    CHECK_EQ(3600000,
+        judge("HTTP/1.1 200 OK\nDate: Thu, 01 Jan 1970 00:00:00 GMT\nExpires: " IN_AN_HOUR "\n")
+            .ttl_ms);
+    CHECK_EQ(
+        5000, judge("HTTP/1.1 200 OK\nDate: " HOUR_AGO "\nExpires: Sun, 06 Nov 1994 07:49:42 GMT\n")
+                  .ttl_ms);
     CHECK_EQ(3600000, judge("HTTP/1.1 200 OK\nDate: foo\nExpires: " IN_AN_HOUR "\n").ttl_ms);
     CHECK_FRESH("Cache-Control: max-age=60\nExpires: 0", MAX_AGE, 60);
     CHECK_FRESH("Cache-Control: max-age=0, s-maxage=60\nExpires: 0", S_MAXAGE, 60);
