@@ -40,6 +40,7 @@ fleet_nodes_json(struct fleet *f)
             json_put(o, "address", json_string(s.address));
             json_put(o, "can_be_asked", json_boolean(s.can_be_asked));
         }
+        json_put_text(o, "state", fleet_health_word(s.health));
         json_put(o, "lives", json_boolean(s.lives));
         json_put(o, "in_step", json_boolean(s.in_step));
         json_put(o, "position", fleet_id_json(s.position));

@@ -1,9 +1,4 @@
-/* ctl_fleet.c -- nodes that share invalidations: how they are, and what became of an invalidation.
- *
- * A node reports when it has applied something, so at one look a node is often behind by what
- * came in the same millisecond.  It lags when it has not got, in a second and a half, to where
- * the log was.
- */
+/* ctl_fleet.c -- nodes that share invalidations: how they are, and what became of an invalidation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,41 +38,21 @@ fleet_place_of(const json_t *o, const char *member)
 }
 
 static bool
-fleet_is_behind(struct fleet_place p, struct fleet_place of)
+fleet_node_is_well(const json_t *node)
 {
-    return !p.known || p.ms < of.ms || (p.ms == of.ms && p.n < of.n);
-}
+    const char *state = fleet_text(node, "state");
 
-enum fleet_health {
-    FLEET_IN_STEP,
-    FLEET_LAGS,
-    FLEET_ELSEWHERE, /* the engine has its key, from before it lost something or was replaced */
-    FLEET_UNKNOWN,   /* the engine has its name alone */
-};
-static const char *const fleet_healths[] = {[FLEET_IN_STEP] = "in step",
-    [FLEET_LAGS] = "lags",
-    [FLEET_ELSEWHERE] = "not of this engine",
-    [FLEET_UNKNOWN] = "unknown"};
-
-static enum fleet_health
-fleet_health(const json_t *node, struct fleet_place to)
-{
-    if (!json_is_true(json_object_get(node, "lives")))
-        return FLEET_UNKNOWN;
-    if (!json_is_true(json_object_get(node, "in_step")))
-        return FLEET_ELSEWHERE;
-    return fleet_is_behind(fleet_place_of(node, "position"), to) ? FLEET_LAGS : FLEET_IN_STEP;
+    return state != NULL && strcmp(state, "in step") == 0;
 }
 
 static unsigned
-fleet_count_bad(const json_t *o, struct fleet_place to)
+fleet_count_bad(const json_t *o)
 {
     const json_t *node;
     unsigned n = 0;
     size_t i;
 
-    json_array_foreach(json_object_get(o, "nodes"), i, node) n +=
-        fleet_health(node, to) != FLEET_IN_STEP;
+    json_array_foreach(json_object_get(o, "nodes"), i, node) n += !fleet_node_is_well(node);
     return n;
 }
 
@@ -129,7 +104,7 @@ fleet_show_node(struct ctl_table *t, const json_t *node, struct fleet_place to)
 
     ctl_cell(t, "%s%s", fleet_text(node, "node"),
         json_is_true(json_object_get(node, "self")) ? " (this)" : "");
-    ctl_cell(t, "%s", fleet_healths[fleet_health(node, to)]);
+    ctl_cell_of(t, node, "state");
     ctl_cell_of(t, node, "position");
     ctl_seconds(text, at.ms < to.ms ? (double)(to.ms - at.ms) / 1000 : 0);
     ctl_cell(t, "%s", at.known && to.known ? text : "-");
@@ -142,10 +117,11 @@ fleet_show_node(struct ctl_table *t, const json_t *node, struct fleet_place to)
 }
 
 static void
-fleet_show(const json_t *o, struct fleet_place to)
+fleet_show(const json_t *o)
 {
     static const char *const headings[] = {
         "NODE", "STATE", "POSITION", "LAG", "MOVED", "PEER", NULL};
+    struct fleet_place to = fleet_place_of(o, "last");
     const json_t *node;
     struct ctl_table t;
     size_t i;
@@ -158,7 +134,7 @@ fleet_show(const json_t *o, struct fleet_place to)
 }
 
 static int
-fleet_judge(const json_t *o, struct fleet_place to)
+fleet_judge(const json_t *o)
 {
     const json_t *node;
     int rc = CTL_DONE;
@@ -173,11 +149,11 @@ fleet_judge(const json_t *o, struct fleet_place to)
     }
     json_array_foreach(json_object_get(o, "nodes"), i, node)
     {
-        enum fleet_health health = fleet_health(node, to);
+        const char *state = fleet_text(node, "state");
 
-        if (health == FLEET_IN_STEP)
+        if (fleet_node_is_well(node))
             continue;
-        ctl_say("node %s: %s", fleet_text(node, "node"), fleet_healths[health]);
+        ctl_say("node %s: %s", fleet_text(node, "node"), state != NULL ? state : "-");
         rc = CTL_REFUSED;
     }
     return rc;
@@ -186,7 +162,6 @@ fleet_judge(const json_t *o, struct fleet_place to)
 int
 ctl_fleet(struct ctl *c)
 {
-    struct fleet_place to;
     bool json = c->json;
     json_t *o;
     int rc;
@@ -201,18 +176,17 @@ ctl_fleet(struct ctl *c)
     rc = ctl_ask(c, "GET", "/v1/fleet", NULL, &o);
     if (rc != CTL_DONE)
         return rc;
-    to = fleet_place_of(o, "last");
-    if (fleet_count_bad(o, to) > 0) {
-        /* Once more, against where the log was then.  What is printed as JSON stays the first answer. */
+    if (fleet_count_bad(o) > 0) {
+        /* Once more: it may be joining.  What is printed as JSON stays the first answer. */
         json_decref(o);
         ctl_pause(FLEET_LOOK_S);
         c->json = false;
         rc = ctl_ask(c, "GET", "/v1/fleet", NULL, &o);
     }
     if (rc == CTL_DONE && !json)
-        fleet_show(o, to);
+        fleet_show(o);
     if (rc == CTL_DONE)
-        rc = fleet_judge(o, to);
+        rc = fleet_judge(o);
     json_decref(o);
     return rc;
 }

@@ -75,8 +75,8 @@
       "objects that match are not used any more")                                                  \
     X("ban list", "", 0, 0, ban_list, "", "bans, the newest first")                                \
     X("fleet", "[status]", 0, 1, fleet,                                                            \
-      "STATE of a node: in step; lags, when it has not applied what was in the log a second and\n" \
-      "a half ago; not of this engine, when it reports to another one, or to what this one was;\n" \
+      "STATE of a node: in step; lags, when it has not applied what was in the log a second\n" \
+      "ago; not of this engine, when it reports to another one, or to what this one was;\n" \
       "unknown, when it has ended without a word.  LAG is the time in the log from its position to\n" \
       "the newest.  Exit status 1: this node trusts nothing that it has stored, or a node is not\n" \
       "in step.\n",                                                                                \

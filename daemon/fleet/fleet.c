@@ -76,6 +76,7 @@ fleet_leave_step(struct fleet *f, enum fleet_state to)
         f->apart_ms = (int64_t)fleet_now(f);
     f->trusts = false;
     fleet_show_lease(f);
+    fleet_show_nodes(f);
 }
 
 void
@@ -741,6 +742,8 @@ fleet_run(struct task *t)
     fleet_look_at_lease(f);
     fleet_work_commands(f);
     fleet_work_reading(f);
+    if (f->commands.state != LINK_UP)
+        fleet_show_nodes(f);
     /* What was read is reported in the same turn. */
     if (f->commands.state == LINK_UP && f->state == FLEET_IN && f->report_due && f->anchored &&
         !f->reports)
@@ -831,6 +834,8 @@ fleet_close(struct fleet **fp)
     tassert(list_empty(&f->waits));
     if (f->state != FLEET_RETIRED)
         counter_add_shared(f->env.counters, COUNTER_fleet_member, UINT64_MAX /* less by one */);
+    f->state = FLEET_RETIRED;
+    fleet_show_nodes(f);
     link_close(&f->commands);
     link_close(&f->reading);
     resolver_close(&f->resolver);

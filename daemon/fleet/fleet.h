@@ -119,6 +119,12 @@ const char *fleet_secret(const struct fleet *f);
 uint64_t fleet_bytes(const struct fleet *f);
 
 /* How it is, for operators.  Texts are borrowed until the loop's turn ends. */
+enum fleet_health {
+    FLEET_IN_STEP,
+    FLEET_LAGS,      /* it has not applied what was in the log a second ago */
+    FLEET_ELSEWHERE, /* the engine has its key, from before it lost something or was replaced */
+    FLEET_UNKNOWN,   /* the engine has its name alone: it does not live */
+};
 struct fleet_node_status {
     const char *name;
     const char *address;          /* "": it has none */
@@ -126,7 +132,9 @@ struct fleet_node_status {
     bool can_be_asked;            /* for objects: it has an address, and the policy that we have */
     struct fleet_id position;
     int64_t seen_ago_ms;
+    enum fleet_health health;
 };
+const char *fleet_health_word(enum fleet_health h);
 struct fleet_status {
     const char *state;        /* "in step", "blind", "apart" */
     const char *engine, *why; /* where it is; what is wrong, or "" */

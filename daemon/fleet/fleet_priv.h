@@ -23,6 +23,7 @@ enum {
     FLEET_READ_BLOCK_MS = 1000, /* how long the engine waits for one, at most */
     FLEET_POLL_MS = 1000,       /* between looks at the nodes, while no proof is waited for; and */
     FLEET_POLL_NODE_MS = 8,     /* for each of them, as each looks at all */
+    FLEET_LAG_MS = 900, /* what was in the log then is applied, or the node lags; below POLL_MS */
     FLEET_TRIM_MS = 10000,
     FLEET_GONE_GUARDS = 10, /* guard times after which a name without a node is removed */
     FLEET_ENGINE_AGE_S = 365 * 24 * 60 * 60, /* and an incarnation that was met so long ago */
@@ -95,6 +96,12 @@ struct fleet_node {
     uint64_t changed_ms; /* when its position was last seen to be another */
     uint64_t number;     /* of its last report */
     uint64_t seen_ms;    /* when that was seen first; without any: its name */
+};
+
+/* Where the log was, and when. */
+struct fleet_mark {
+    struct fleet_id newest;
+    uint64_t at_ms;
 };
 
 #define FLEET_MAGIC OBJ_TAG('f', 'l', 'e', 't')
@@ -180,7 +187,9 @@ struct fleet {
     char tidied[FLEET_NAME_MAX + 1]; /* the name that is being removed; "": none */
     unsigned quick;
     uint64_t polled_ms;
-    struct fleet_id last; /* the newest position that any node has */
+    struct fleet_id last;               /* the log's newest entry at the last look */
+    struct fleet_mark marks[2];         /* [0]: a node that is not there lags; [1] follows it */
+    unsigned shown_nodes, shown_behind; /* as the counters have them */
 };
 
 static inline uint64_t
@@ -208,6 +217,9 @@ uint64_t fleet_real_now(struct fleet *f);
 /* Its place is lost: it begins anew. */
 void fleet_rejoin(struct fleet *f);
 void fleet_show_lease(struct fleet *f);
+
+/* fleet_status.c: how many nodes live, and are behind: by the look that ends, or 0 of what is not known any more. */
+void fleet_show_nodes(struct fleet *f);
 
 /* fleet_peers.c: what nodes know of each other, to ask each other. */
 void fleet_show_wants(struct fleet *f, struct fleet_id id); /* what follows is applied */

@@ -299,8 +299,6 @@ nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_r
         node->position = v.position;
         node->changed_ms = fleet_now(f);
     }
-    if (node->in_step && fleet_id_compare(v.position, f->last) > 0)
-        f->last = v.position;
 }
 
 /* One that is not known is none that trusts what it has. */
@@ -358,17 +356,22 @@ fleet_take_values(struct fleet *f, const struct engine_reply *r)
         nodes_take_value(f, &f->nodes[i], engine_reply_at(r, front + i));
 }
 
-/* [entry]: no position is behind it, unless the log was lost and began anew with lower ids.  Then positions of before
+/* [entry]: where the log is. */
+static void
+fleet_take_last(struct fleet *f, const struct engine_reply *r)
+{
+    f->last = (struct fleet_id){0, 0};
+    if (engine_reply_count(r) == 1 && engine_reply_count(engine_reply_at(r, 0)) == 2)
+        fleet_id_parse(engine_reply_text(engine_reply_at(engine_reply_at(r, 0), 0)), &f->last);
+}
+
+/* No position is behind its last entry, unless the log was lost and began anew with lower ids.  Then positions of before
  * say nothing of it. */
 static bool
-nodes_are_of_this_log(const struct fleet *f, const struct engine_reply *r)
+nodes_are_of_this_log(const struct fleet *f)
 {
-    struct fleet_id newest = {0, 0};
-
-    if (engine_reply_count(r) == 1 && engine_reply_count(engine_reply_at(r, 0)) == 2)
-        fleet_id_parse(engine_reply_text(engine_reply_at(engine_reply_at(r, 0), 0)), &newest);
     for (unsigned i = 0; i < f->nnodes; i++)
-        if (f->nodes[i].in_step && fleet_id_compare(f->nodes[i].position, newest) > 0)
+        if (f->nodes[i].in_step && fleet_id_compare(f->nodes[i].position, f->last) > 0)
             return false;
     return true;
 }
@@ -390,9 +393,11 @@ fleet_take_newest(struct fleet *f, const struct engine_reply *r)
     struct list *next;
 
     f->polls = false;
+    fleet_take_last(f, r);
+    fleet_show_nodes(f);
     if (f->state != FLEET_IN || f->mature_ms == TIMER_NEVER)
         return; /* it is being asked since when the engine is known */
-    if (f->polled_alive && !nodes_are_of_this_log(f, r))
+    if (f->polled_alive && !nodes_are_of_this_log(f))
         fleet_forget_engine(f);
     if (!f->polled_alive && f->commands.state == LINK_UP)
         fleet_engine_is_new(f);

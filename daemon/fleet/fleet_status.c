@@ -43,6 +43,60 @@ fleet_status(struct fleet *f, struct fleet_status *out)
                                              : 0};
 }
 
+/* A node reports when it has applied something, so at one look it is often behind by what has just come: it lags when it
+ * is not where the log was at a look before. */
+static enum fleet_health
+node_health(const struct fleet *f, const struct fleet_node *node)
+{
+    if (!node->lives)
+        return FLEET_UNKNOWN;
+    if (!node->in_step)
+        return FLEET_ELSEWHERE;
+    return fleet_id_compare(node->position, f->marks[0].newest) < 0 ? FLEET_LAGS : FLEET_IN_STEP;
+}
+
+const char *
+fleet_health_word(enum fleet_health h)
+{
+    static const char *const words[] = {[FLEET_IN_STEP] = "in step",
+        [FLEET_LAGS] = "lags",
+        [FLEET_ELSEWHERE] = "not of this engine",
+        [FLEET_UNKNOWN] = "unknown"};
+
+    return words[h];
+}
+
+/* The older mark gives way when the one behind it is old enough. */
+static void
+marks_move(struct fleet *f)
+{
+    if (fleet_now(f) < f->marks[1].at_ms + FLEET_LAG_MS)
+        return;
+    f->marks[0] = f->marks[1];
+    f->marks[1] = (struct fleet_mark){f->last, fleet_now(f)};
+}
+
+void
+fleet_show_nodes(struct fleet *f)
+{
+    bool known = f->state == FLEET_IN && f->commands.state == LINK_UP;
+    unsigned nodes = 0, behind = 0;
+
+    if (known)
+        marks_move(f);
+    else
+        memset(f->marks, 0, sizeof(f->marks));
+    for (unsigned i = 0; i < f->nnodes && known; i++) {
+        nodes += f->nodes[i].lives;
+        behind += f->nodes[i].lives && node_health(f, &f->nodes[i]) != FLEET_IN_STEP;
+    }
+    counter_add_shared(f->env.counters, COUNTER_fleet_nodes, (uint64_t)nodes - f->shown_nodes);
+    counter_add_shared(
+        f->env.counters, COUNTER_fleet_nodes_behind, (uint64_t)behind - f->shown_behind);
+    f->shown_nodes = nodes;
+    f->shown_behind = behind;
+}
+
 bool
 fleet_node_status(struct fleet *f, unsigned n, struct fleet_node_status *out)
 {
@@ -63,6 +117,7 @@ fleet_node_status(struct fleet *f, unsigned n, struct fleet_node_status *out)
             (f->env.may_ask == NULL || f->env.may_ask(f->env.may_ask_ctx, node->address)),
         .in_step = node->in_step,
         .position = node->position,
-        .seen_ago_ms = (int64_t)(fleet_now(f) - node->changed_ms)};
+        .seen_ago_ms = (int64_t)(fleet_now(f) - node->changed_ms),
+        .health = node_health(f, node)};
     return true;
 }

@@ -147,6 +147,10 @@
     X(fleet, shared_refused, GAUGE,                                                                \
       "Texts of the fleet that this node refuses: a policy that it cannot compile, or a table that it " \
       "does not have")                                                                              \
+    X(fleet, nodes, GAUGE,                                                                         \
+      "Nodes that live, this one included; 0: it is in no fleet, or does not reach the engine")     \
+    X(fleet, nodes_behind, GAUGE,                                                                  \
+      "Of these: they lag, or report to another engine, as `tarnctl fleet` shows")                  \
     X(fleet, distrusts, COUNTER,                                                                   \
       "Times that everything stored became stale, for any of these reasons")                       \
     X(fleet, proven, COUNTER,                                                                      \

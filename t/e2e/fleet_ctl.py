@@ -43,8 +43,7 @@ class FleetCtl(FleetTest):
         a, b = self.nodes("ab", max_blind="5s")
         b.pause()
         a.purge(wait="log", url=URL)
-        tarnd.wait_until(lambda: any(n["position"] != a.fleet()["last"] for n in a.fleet()["nodes"]),
-                         "it is seen that b stays behind", 5)
+        tarnd.wait_until(lambda: a.fleet()["nodes"][1]["state"] == "lags", "it is seen that b stays behind", 5)
         out, err = self.ctl(a, "fleet", status=REFUSED)
         self.assertRegex(out, r"(?m)^b +lags +\d+-\d+ +\d+\.\ds ")
         self.assertEqual(err, "tarnctl: node b: lags\n")
@@ -96,6 +95,55 @@ class FleetCtl(FleetTest):
         self.engine.kill()
         tarnd.wait_until(lambda: "tarn_fleet_trusts 0\n" in self.metrics(b), "it is blind", 10)
         self.assertIn("tarn_fleet_member 1\n", self.metrics(b))
+
+    def nodes_counted(self, node):
+        """How many live, and how many of them are behind."""
+        has = node.admin("/v1/counters")
+        return has["fleet.nodes"], has["fleet.nodes_behind"]
+
+    def wait_for_count(self, node, nodes, behind, seconds=15):
+        tarnd.wait_until(lambda: self.nodes_counted(node) == (nodes, behind), f"{nodes} nodes, {behind} of them behind", seconds)
+
+    def test_nodes_that_lag_are_a_gauge(self):
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        a, b = self.node("a", max_blind="10s"), self.node("b", max_blind="10s")
+        c = self.node("c", max_blind="10s", port=wire.port)
+        wait_for_proofs([a, b, c])
+        for n in (a, b, c):
+            self.wait_for_count(n, 3, 0)
+        self.assertRegex(self.metrics(a), r"(?m)^tarn_fleet_nodes 3$")
+        self.assertRegex(self.metrics(a), r"(?m)^tarn_fleet_nodes_behind 0$")
+        wire.silence()
+        a.purge(wait="log", url=URL)
+        for n in (a, b):
+            self.wait_for_count(n, 3, 1)
+        self.assertIn("tarn_fleet_nodes_behind 1\n", self.metrics(b))
+        self.assertIn("c: lags", self.ctl(b, "fleet", status=REFUSED)[1])
+        wire.mend()
+        for n in (a, b, c):
+            self.wait_for_count(n, 3, 0)
+
+    def test_a_node_that_does_not_know_counts_no_nodes(self):
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        a = self.node("a", max_blind="5s")
+        b = self.node("b", max_blind="5s", port=wire.port)
+        wait_for_proofs([a, b])
+        b.pause()
+        a.purge(wait="log", url=URL)
+        self.wait_for_count(a, 2, 1)
+        self.wait_for_count(a, 1, 0)  # its lease has run out
+        b.resume()
+        for n in (a, b):
+            self.wait_for_count(n, 2, 0)
+        wire.cut()
+        self.wait_for_count(b, 0, 0)
+        wire.mend()
+        self.wait_for_count(b, 2, 0)
+        self.engine.kill()
+        for n in (a, b):
+            self.wait_for_count(n, 0, 0)
 
     # ---- purges and bans ----
 
