@@ -500,6 +500,9 @@ struct conf {
     struct conf_params params;
     bool ttl_said;   /* default_ttl stands in the file */
     bool grace_said; /* default_grace does */
+    /* Of backends, directors, routes, compress and esi as the file says them: the same in every process that has the
+     * same there. */
+    uint64_t content;
 };
 
 #define CONF_NO_BACKEND UINT32_MAX

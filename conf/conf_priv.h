@@ -286,6 +286,9 @@ void conf_fleet_tls_finish(struct conf_cx *cx, const struct ynode *at, struct co
 bool conf_allow_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_allow *to);
 
+/* conf_content.c: conf->content.  Of a file without an error. */
+uint64_t conf_content(const struct ynode *root);
+
 /* conf_include.c: what `include` names joins the tree; root may be NULL. */
 void conf_include(struct conf_cx *cx, struct ynode *root);
 

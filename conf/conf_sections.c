@@ -882,4 +882,5 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
     conf_default_check(cx, root);
     /* Last: a size that is too large is judged only where all else is right. */
     conf_memory_check(cx, ynode_get(root, "storage"));
+    cx->conf->content = conf_content(root);
 }

@@ -233,7 +233,7 @@ manage_peers_tick(struct manage *m)
     if (m->peers == NULL || m->fleet == NULL)
         return;
     manage_peers_look_up(m);
-    fleet_say(m->fleet, m->env.conf->fleet.address, policies_digest(m->env.policies));
+    fleet_say(m->fleet, m->env.conf->fleet.address, policies_rules(m->env.policies));
     manage_peers_secret(m);
     manage_peers_members(m);
 }

@@ -169,6 +169,9 @@ reload_compare(struct reload *r, json_t **answer)
     /* Else a parameter that an operator set by hand would look unchanged, and would keep its
      * value. */
     now.params = r->m->params;
+    /* Another text that means the same changes nothing, but other nodes of a fleet compare the texts that policies were
+     * loaded with. */
+    r->origins_changed = now.content != r->conf->content;
     n = conf_compare(&now, r->conf, reload_on_change, r);
     tassert(n == json_array_size(r->restarts));
     if (n == 0)

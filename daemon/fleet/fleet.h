@@ -107,7 +107,8 @@ struct fleet_wait {
 void fleet_wait_start(struct fleet *f, struct fleet_wait *w);
 void fleet_wait_end(struct fleet *f, struct fleet_wait *w);
 
-/* What its peers are to know of this node: where it can be asked, and which policy it runs; with the next report. */
+/* What its peers are to know of this node: where it can be asked, and by which policy and
+ * configuration it answers, as a number; with the next report. */
 enum {
     FLEET_ADDRESS_MAX = 300,
 };
@@ -129,7 +130,7 @@ struct fleet_node_status {
     const char *name;
     const char *address;          /* "": it has none */
     bool lives, is_self, in_step; /* in_step: it follows the engine that we do */
-    bool can_be_asked;            /* for objects: it has an address, and the policy that we have */
+    bool can_be_asked;            /* for objects: it has an address, and answers by what we do */
     struct fleet_id position;
     int64_t seen_ago_ms;
     enum fleet_health health;

@@ -495,9 +495,10 @@ policies_digest_of(struct policies *ps, const char *name)
 }
 
 uint64_t
-policies_digest(const struct policies *ps)
+policies_rules(const struct policies *ps)
 {
-    return ps->active != NULL ? ps->active->digest : 0;
+    OBJ_CHECK(ps, POLICIES_MAGIC);
+    return policy_rules(ps->active, ps->registry);
 }
 
 void

@@ -71,9 +71,9 @@ void policies_each(
 /* What the active policy makes of parameters that neither the file nor an operator set: the values in force. */
 void policies_params(const struct policies *ps, struct conf_params *params);
 
-/* Of the active policy's texts, the same in every process that has them; 0: there is none. */
-uint64_t policies_digest(const struct policies *ps);
-/* Of the one with this name; 0: there is none. */
+/* The number that nodes of a fleet compare: policy_rules() of the active policy, or of none. */
+uint64_t policies_rules(const struct policies *ps);
+/* Of the texts of the one with this name, the same in every process that has them; 0: there is none. */
 uint64_t policies_digest_of(struct policies *ps, const char *name);
 
 /* What workers look at. */

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/hash.h"
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/token.h"
+#include "daemon/origin/backend_snapshot.h"
 
 static struct policy_ref *
 policy_find_use(struct proxy *p, const struct policy *pol)
@@ -287,4 +289,18 @@ policy_prepare(struct proxy *p)
     p->run.ctx = &p->run_ctx;
     p->run.host = &policy_host;
     p->run.random = policy_random;
+}
+
+uint64_t
+policy_rules(const struct policy *pol, struct registry *registry)
+{
+    const struct conf *conf = snapshot_conf(registry_snapshot(registry));
+    uint64_t all[3] = {0, 0, conf->content};
+
+    /* A policy goes on with the backends that it was loaded with, and what routes do is of now. */
+    if (pol != NULL) {
+        all[0] = pol->digest;
+        all[1] = snapshot_conf(pol->snapshot)->content;
+    }
+    return hash_plain(all, sizeof(all));
 }

@@ -29,9 +29,9 @@ struct policy {
     struct vcl *vcl;
     const char *name, *file;
     struct director *default_backend; /* borrowed: of the policy's own or of its snapshot */
-    uint64_t digest;  /* of its texts: other nodes of a fleet have the same policy or not */
-    uint32_t trivial; /* bit of enum vcl_sub: need not be run */
-    uint8_t action[VCL_SUB_COUNT]; /* then: what it returns */
+    uint64_t digest;                  /* of its texts */
+    uint32_t trivial;                 /* bit of enum vcl_sub: need not be run */
+    uint8_t action[VCL_SUB_COUNT];    /* then: what it returns */
     bool hashes_as_builtin, reads_hits;
     bool keeps_key;  /* its own vcl_hash makes it, or purge.hard() or purge.soft() is called */
     bool keeps_body; /* std.cache_req_body is called */
@@ -123,6 +123,11 @@ policy_is_trivial(const struct policy *pol, enum vcl_sub sub)
 {
     return (pol->trivial & (1u << sub)) != 0;
 }
+
+/* What decides what an object is, as a number that is the same at every node of a fleet where that is the same: the
+ * policy's texts, NULL: none, and conf->content of the configuration that it was loaded with and of that of now.  While
+ * a reload goes on, a request under the policy of before has a number that no node says. */
+uint64_t policy_rules(const struct policy *pol, struct registry *registry);
 
 /* --- what a run sees --- */
 

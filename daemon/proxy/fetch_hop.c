@@ -68,6 +68,9 @@ static bool
 hop_is_possible(const struct fetch *f, const struct fetch_spec *spec, const struct peers_set *set,
     struct peers_place wants)
 {
+    /* A reload since its route was chosen: what it asks is by one configuration, and its number by another. */
+    if (f->snapshot != NULL && f->snapshot != registry_snapshot(f->proxy->registry))
+        return false;
     return spec->hops && f->kind == FETCH_FOR_CACHE && !f->joining && f->upload.body == NULL &&
            !f->upload.later && !f->connect && set->ring != NULL && set->nsecrets > 0 &&
            wants.engine != 0 && f->key_text.len <= HOP_KEY_MAX &&
@@ -102,7 +105,7 @@ hop_go(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec,
     h->question = (struct hop_question){.fleet = slice_str(env->fleet),
         .from = slice_str(env->node),
         .wants = wants,
-        .policy = f->vcl != NULL ? f->vcl->ref->policy->digest : 0,
+        .policy = policy_rules(f->vcl != NULL ? f->vcl->ref->policy : NULL, f->proxy->registry),
         .scheme = x->scheme,
         .backend = slice_of("", 0),
         .key = slice_of("", 0)};

@@ -29,7 +29,7 @@ enum {
 struct hop_question {
     struct slice fleet, from, to;
     struct peers_place wants;
-    uint64_t policy; /* of its texts; 0: there is none */
+    uint64_t policy; /* policy_rules() of the asking node */
     enum http_scheme scheme;
     struct slice client;  /* its address */
     struct slice backend; /* that the policy named */

@@ -182,8 +182,8 @@ hop_wrong(
     if (!slice_eq(q->to, slice_str(env->node)))
         return "it is meant for another node: two nodes have one address";
     *loud = false;
-    if (q->policy != (pol != NULL ? pol->digest : 0))
-        return "its node has another policy";
+    if (q->policy != policy_rules(pol, r->proxy->registry))
+        return "its node has another policy, or other routes or backends";
     if (!cache_is_trusted(r->proxy->cache) ||
         peers_place_lacks(peers_has(r->proxy->peers), q->wants))
         return "this node is behind";

@@ -17,7 +17,7 @@ import time
 import types
 
 sys.dont_write_bytecode = True
-from fleet_world import FleetTest, Node, main, wait_for_proofs
+from fleet_world import FleetTest, Node, Versions, Wire, main, wait_for_proofs
 from tarnd import free_port, wait_until
 
 COUNT = 60
@@ -442,7 +442,8 @@ class Peers(FleetTest):
 
     def test_a_fleet_within_a_fleet_is_another_fleet(self):
         inner = self.peers("ab")
-        outer = [self.behind(n.port, n.name, fleet_name="edge") for n in inner]  # the same names, and the same engine
+        # The same names, and the same engine.
+        outer = [self.behind(inner[0].port, n.name, fleet_name="edge") for n in inner]
         wait_for_proofs(outer)
         for n in outer:
             wait_until(lambda n=n: self.knows(n, 1), "it knows the other", 30)
@@ -470,8 +471,11 @@ class Peers(FleetTest):
 
     def test_a_fleet_that_is_its_own_origin_ends_in_an_error(self):
         for names, more in (("ab", ""), ("cd", "parameters: { loop_token: all }\n")):
-            ports = free_port(), free_port()
-            nodes = [self.behind(ports[1 - i], names[i], listener=f"  - address: '127.0.0.1:{ports[i]}'\n", more=more) for i in (0, 1)]
+            port = free_port()  # of the first; what is between has one address for both, as a balancer has
+            wire = Wire(port)
+            self.addCleanup(wire.close)
+            nodes = [self.behind(wire.port, name, listener=f"  - address: '127.0.0.1:{port}'\n" if name == names[0] else "", more=more)
+                     for name in names]
             wait_for_proofs(nodes)
             for n in nodes:
                 wait_until(lambda n=n: self.knows(n, 1), "it knows the other", 30)
@@ -509,6 +513,45 @@ class Peers(FleetTest):
             for n in nodes:
                 n.get(f"/p/{i}")
         self.assertEqual(sum(v for k, v in self.origin.asked.items() if k.startswith("/p/")), 40)
+
+    def test_another_origin_or_route_in_the_file_is_not_asked(self):
+        other = Versions()
+        self.addCleanup(other.close)
+        policy = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "p.vcl")
+        with open(policy, "w", encoding="utf-8") as f:
+            f.write("vcl 4.1; sub vcl_deliver { set resp.http.X-Policy = 1; }")
+        addresses = [f"127.0.0.1:{o.server_address[1]}" for o in (self.origin, other)]
+        for names, more in (("ab", ""), ("cd", f"vcl: {policy}\n")):
+            a, b = [self.node(name, peers=True, more=more + f"routes: [ {{ path: /r/, ttl: {ttl} }} ]\n")
+                    for name, ttl in zip(names, ("60s", "1m"))]
+            wait_for_proofs([a, b])
+            with open(b.config, encoding="utf-8") as f:
+                begun = f.read()
+            same = begun.replace("ttl: 1m", "ttl:   60s # as the other\n").replace("[ {", "[\n  {").replace("\n }", "\n  }")
+            for i, (text, asked) in enumerate(((begun, 2), (same.replace(*addresses), 1), (same.replace("60s", "61s"), 2))):
+                self.reload(b, text)
+                wait_until(lambda: self.knows(a, 0) and self.knows(b, 0), "they are apart", 20)
+                hops = [self.count(n, "hops") for n in (a, b)]
+                urls = [f"/r/{names}/{i}/{k}" for k in range(20)]
+                for url in urls:
+                    for n in (a, b):
+                        n.get(url)
+                self.assertEqual([self.count(n, "hops") for n in (a, b)], hops)
+                self.assertEqual([sum(o.asked[url] for url in urls) for o in (self.origin, other)],
+                                 [20 * asked, 20 * (2 - asked)], text)
+                self.reload(b, same)
+                wait_until(lambda: self.knows(a, 1) and self.knows(b, 1), "they know each other again", 20)
+                for n in (a, b, a):
+                    n.get(f"/r/{names}/{i}/same")
+                self.assertEqual(self.origin.asked[f"/r/{names}/{i}/same"], 1)
+
+    @staticmethod
+    def reload(node, text):
+        with open(node.config, "w", encoding="utf-8") as f:
+            f.write(text)
+        status = node.admin("/v1/reload", "POST")
+        if "error" in status:
+            raise AssertionError(f"node {node.name}: {status}")
 
     def test_an_engine_that_lost_the_secret_gets_it_again(self):
         nodes = self.peers()

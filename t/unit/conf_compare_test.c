@@ -211,6 +211,53 @@ TEST(conf_compare, live_parameters_are_taken_and_others_are_not)
     conf_free(&a);
 }
 
+/* --- conf->content --- */
+
+static uint64_t
+content(const char *text)
+{
+    const struct conf *c = load(text);
+    uint64_t digest = c->content;
+
+    conf_free(&c);
+    return digest;
+}
+
+#define ONE_ROUTE "routes: [{path: /a, ttl: 60s}]\n"
+
+TEST(conf_content, what_decides_what_an_object_is_is_another_number)
+{
+    static const char *const others[] = {BACKEND,
+        "backends: {o: {address: '127.0.0.1:81'}}\n" ONE_ROUTE,
+        "backends: {p: {address: '127.0.0.1:80'}}\n" ONE_ROUTE,
+        "backends: {o: {address: '127.0.0.1:80', host_header: a}}\n" ONE_ROUTE,
+        BACKEND "routes: [{path: /a, ttl: 61s}]\n", BACKEND "routes: [{path: /a, grace: 60s}]\n",
+        BACKEND "routes: [{path: /a, ttl: 60s}, {path: /b, ttl: 60s}]\n",
+        BACKEND "routes: [{path: /b, ttl: 60s}, {path: /a, ttl: 60s}]\n",
+        BACKEND "directors: {d: {type: random, backends: [o]}}\n" ONE_ROUTE,
+        BACKEND "compress: on\n" ONE_ROUTE, BACKEND "compress: {min_size: 2KiB}\n" ONE_ROUTE,
+        BACKEND "esi: {depth: 2}\n" ONE_ROUTE};
+    const uint64_t one = content(BACKEND ONE_ROUTE);
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        CHECK(content(others[i]) != one);
+        for (size_t k = 0; k < i; k++)
+            CHECK(content(others[i]) != content(others[k]));
+    }
+}
+
+TEST(conf_content, how_it_is_written_and_the_rest_of_the_file_do_not_count)
+{
+    const uint64_t one = content(BACKEND ONE_ROUTE);
+
+    CHECK_EQ(
+        one, content("# a comment\nroutes:\n  - path: '/a'  # one\n    ttl: \"60s\"\n\n" BACKEND));
+    CHECK_EQ(one, content(BACKEND ONE_ROUTE "listen: [{address: '127.0.0.1:8080'}]\nworkers: 2\n"
+                                            "storage: {main: {size: 1GiB}}\nvcl: a.vcl\n"
+                                            "admin: {address: 'unix:/tmp/a'}\n"
+                                            "parameters: {default_ttl: 1s}\n"));
+}
+
 TEST_MAIN(TEST_ENTRY(conf_compare, the_same_file_changes_nothing),
     TEST_ENTRY(conf_compare, what_may_change_is_told_from_what_needs_a_restart),
     TEST_ENTRY(conf_compare, backends_are_told_apart_by_name_and_compared_key_by_key),
@@ -222,4 +269,6 @@ TEST_MAIN(TEST_ENTRY(conf_compare, the_same_file_changes_nothing),
     TEST_ENTRY(conf_compare, what_else_is_said_of_a_listener_counts_for_those_to_come),
     TEST_ENTRY(conf_compare, lists_are_compared_by_what_they_say),
     TEST_ENTRY(conf_compare, a_secret_is_not_told),
-    TEST_ENTRY(conf_compare, live_parameters_are_taken_and_others_are_not))
+    TEST_ENTRY(conf_compare, live_parameters_are_taken_and_others_are_not),
+    TEST_ENTRY(conf_content, what_decides_what_an_object_is_is_another_number),
+    TEST_ENTRY(conf_content, how_it_is_written_and_the_rest_of_the_file_do_not_count))
