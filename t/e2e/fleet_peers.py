@@ -496,7 +496,7 @@ class Peers(FleetTest):
 
     def test_two_nodes_with_one_loop_token_count_once(self):
         inner = self.peers("abc", more="parameters: { loop_token: all, loop_limit: 1 }\n")
-        outer = [self.behind(n.port, n.name, fleet_name="edge", more="parameters: { loop_token: all, loop_limit: 1 }\n") for n in inner]
+        outer = [self.behind(inner[0].port, n.name, fleet_name="edge", more="parameters: { loop_token: all, loop_limit: 1 }\n") for n in inner]
         wait_for_proofs(outer)
         for n in outer:
             wait_until(lambda n=n: self.knows(n, 2), "it knows the others", 30)
