@@ -32,7 +32,7 @@ class FleetCtl(FleetTest):
             out = self.ctl(a, *words)[0]
             self.assertRegex(out, r"(?m)^fleet +shop, this node is a$")
             self.assertRegex(out, rf"(?m)^engine +127\.0\.0\.1:{self.engine.port}$")
-            self.assertRegex(out, r"(?m)^state +in step, trusts what it has stored for [345]\.\ds$")
+            self.assertRegex(out, r"(?m)^state +in step, trusts what it has stored for [1-5]\.\ds$")
             self.assertRegex(out, r"(?m)^NODE +STATE +POSITION +LAG +MOVED +PEER$")
             self.assertRegex(out, r"(?m)^a \(this\) +in step +\d+-\d+ +0\.0s +\d+\.\ds ago +off$")
             self.assertRegex(out, r"(?m)^b +in step +\d+-\d+ +\d+\.\ds ")
