@@ -49,7 +49,6 @@ rules_glob(const char *pattern, struct slice name)
     return *pattern == '\0';
 }
 
-/* On the path of a request: it allocates nothing, and lists are short (CONF_NAMES_MAX). */
 const struct conf_table *
 conf_find_table(const struct conf *conf, const char *name)
 {
@@ -59,6 +58,7 @@ conf_find_table(const struct conf *conf, const char *name)
     return NULL;
 }
 
+/* On the path of a request: it allocates nothing, and lists are short (CONF_NAMES_MAX). */
 bool
 conf_names_match(const struct conf_names *names, struct slice name)
 {

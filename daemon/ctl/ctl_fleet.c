@@ -21,9 +21,9 @@ fleet_s(const json_t *o, const char *member)
 
 /* ---- how it is ---- */
 
-/* "1700000000000-3", as the engine's streams have it: milliseconds, and which one of them. */
+/* "1700000000000-3", as the engine's streams have it: milliseconds, and which one of them, which is all the same here. */
 struct fleet_place {
-    unsigned long long ms, n;
+    unsigned long long ms;
     bool known;
 };
 
@@ -31,9 +31,9 @@ static struct fleet_place
 fleet_place_of(const json_t *o, const char *member)
 {
     const char *text = fleet_text(o, member);
-    struct fleet_place p = {0, 0, false};
+    struct fleet_place p = {0, false};
 
-    p.known = text != NULL && sscanf(text, "%llu-%llu", &p.ms, &p.n) == 2;
+    p.known = text != NULL && sscanf(text, "%llu-", &p.ms) == 1;
     return p;
 }
 
