@@ -1,7 +1,7 @@
 /* admin_fleet.c -- the fleet: how it is; and invalidations that all nodes are to have.
  *
  * An invalidation is applied here, and written into the log, before it is answered.  With "wait": "all" the answer
- * waits for the proof, and names the nodes. */
+ * waits for the proof, and names the nodes; by its token the proof can be asked for later, at any node. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +50,14 @@ fleet_nodes_json(struct fleet *f)
     return list;
 }
 
+struct fleet *
+admin_fleet(struct admin_call *c)
+{
+    if (c->admin->env.fleet == NULL)
+        admin_fail(c, 404, "a section 'fleet' in the configuration", "this node is in no fleet");
+    return c->admin->env.fleet;
+}
+
 void
 admin_do_fleet(struct admin_call *c)
 {
@@ -57,10 +65,8 @@ admin_do_fleet(struct admin_call *c)
     struct fleet_status s;
     json_t *o;
 
-    if (env->fleet == NULL) {
-        admin_fail(c, 404, "a section 'fleet' in the configuration", "this node is in no fleet");
+    if (admin_fleet(c) == NULL)
         return;
-    }
     fleet_status(env->fleet, &s);
     o = json_object();
     json_put_text(o, "name", env->conf->fleet.name);
@@ -191,6 +197,14 @@ fleet_seen_json(const struct fleet_wait *w)
     return list;
 }
 
+static json_t *
+fleet_token_json(const struct fleet_wait *w)
+{
+    char text[FLEET_TOKEN_TEXT_MAX];
+
+    return w->logged ? json_string(fleet_token_text(w->token, text).ptr) : json_null();
+}
+
 static void
 fleet_call_resume(struct admin_call *c)
 {
@@ -200,7 +214,7 @@ fleet_call_resume(struct admin_call *c)
 
     if (w->outcome == FLEET_WAITS)
         return;
-    json_put(o, "token", fleet_id_json(w->id));
+    json_put(o, "token", fleet_token_json(w));
     json_put_text(o, "proof", w->outcome == FLEET_PROVEN ? "all" : "none");
     if (w->why != NULL)
         json_put_text(o, "why", w->why);
@@ -214,6 +228,21 @@ fleet_call_resume(struct admin_call *c)
         : w->outcome == FLEET_UNPROVEN                           ? 202
                                                                  : 503,
         o);
+}
+
+static void
+fleet_call_begin(struct admin_call *c, struct fleet_call *call, unsigned status, json_t *answer)
+{
+    const struct admin_env *env = &c->admin->env;
+
+    call->status = status;
+    call->answer = answer;
+    call->wait.task = c->task;
+    call->wait.deadline_ms = loop_deadline(env->loop, c->fleet.timeout_ms);
+    c->waits = call;
+    c->resume = fleet_call_resume;
+    c->leave = fleet_call_leave;
+    fleet_wait_start(env->fleet, &call->wait);
 }
 
 void
@@ -238,14 +267,41 @@ admin_answer_logged(struct admin_call *c, unsigned status, json_t *answer)
         admin_answer(c, 503, answer);
         return;
     }
-    call->status = status;
-    call->answer = answer;
-    call->wait = (struct fleet_wait){.task = c->task,
-        .ticket = ask->ticket,
-        .all = ask->all,
-        .deadline_ms = loop_deadline(env->loop, ask->timeout_ms)};
-    c->waits = call;
-    c->resume = fleet_call_resume;
-    c->leave = fleet_call_leave;
-    fleet_wait_start(env->fleet, &call->wait);
+    call->wait.ticket = ask->ticket;
+    call->wait.all = ask->all;
+    fleet_call_begin(c, call, status, answer);
+}
+
+/* GET /v1/fleet/proofs/TOKEN */
+void
+admin_do_fleet_proof(struct admin_call *c)
+{
+    const struct admin_env *env = &c->admin->env;
+    static const struct admin_arg args[] = {
+        {"timeout_ms", 10, 0, FLEET_TIMEOUT_MAX_MS, NULL}, {NULL, 0, 0, 0, NULL}};
+    uint64_t timeout = (uint64_t)env->conf->fleet.wait;
+    struct fleet_token token;
+    struct fleet_call *call;
+    const char *why;
+
+    if (admin_fleet(c) == NULL || !admin_args(c, args, &timeout))
+        return;
+    if (!fleet_token_parse(slice_str(c->name), &token)) {
+        admin_fail(c, 400, "as a purge was answered, like 1732790000000-0.5f3a9c21",
+            "'%s' is not a token", c->name);
+        return;
+    }
+    if (!fleet_is_up(env->fleet, &why)) {
+        admin_fail(c, 503, NULL, "the fleet's engine cannot be reached: %s", why);
+        return;
+    }
+    call = calloc(1, sizeof(*call));
+    if (call == NULL) {
+        admin_fail_terr(c, TERR_NOMEM, c->name);
+        return;
+    }
+    c->fleet.timeout_ms = (int64_t)timeout;
+    call->wait.token = token;
+    call->wait.all = true;
+    fleet_call_begin(c, call, 200, json_object());
 }

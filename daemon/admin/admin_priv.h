@@ -133,7 +133,10 @@ bool admin_param_text(const json_t *v, char *out, size_t size);
 void admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft);
 /* Of everything that was fetched before now. */
 void admin_purge_all(struct admin_call *c, bool soft);
-/* admin_fleet.c: of an invalidation's body the members "wait", "timeout_ms" and "local".  False: answered. */
+/* admin_fleet.c: the node's fleet; NULL: answered. */
+struct fleet;
+struct fleet *admin_fleet(struct admin_call *c);
+/* Of an invalidation's body the members "wait", "timeout_ms" and "local".  False: answered. */
 bool admin_fleet_asked(struct admin_call *c, const json_t *body);
 /* As invalidation_make(), or at this node alone, as was asked for. */
 struct invalidation;

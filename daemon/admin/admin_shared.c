@@ -73,19 +73,10 @@ shared_nodes_json(struct fleet *f, const char *name, const char *version)
     return list;
 }
 
-/* The node's fleet; NULL: answered. */
-static struct fleet *
-shared_fleet(struct admin_call *c)
-{
-    if (c->admin->env.fleet == NULL)
-        admin_fail(c, 404, "a section 'fleet' in the configuration", "this node is in no fleet");
-    return c->admin->env.fleet;
-}
-
 void
 admin_do_fleet_shared(struct admin_call *c)
 {
-    struct fleet *f = shared_fleet(c);
+    struct fleet *f = admin_fleet(c);
     struct fleet_thing_status s;
     json_t *o, *list;
 
@@ -425,7 +416,7 @@ shared_try(struct admin_call *c, struct slice text)
 void
 admin_do_fleet_policy(struct admin_call *c)
 {
-    if (shared_fleet(c) == NULL)
+    if (admin_fleet(c) == NULL)
         return;
     if (c->body.len == 0) {
         admin_fail(c, 400, "send the policy's text as the body", "the body is empty");
@@ -442,7 +433,7 @@ admin_do_fleet_policy(struct admin_call *c)
 void
 admin_do_fleet_rollback(struct admin_call *c)
 {
-    struct fleet *f = shared_fleet(c);
+    struct fleet *f = admin_fleet(c);
     char *before, *now;
 
     if (f == NULL)
@@ -503,7 +494,7 @@ admin_do_fleet_parameter(struct admin_call *c)
         return;
     if (!admin_param_text(json_object_get(o, "value"), value, sizeof(value)))
         admin_fail(c, 400, NULL, "the member 'value' must be text, a number or a switch");
-    else if (shared_fleet(c) != NULL && shared_name(c, "parameter/", name) &&
+    else if (admin_fleet(c) != NULL && shared_name(c, "parameter/", name) &&
              shared_check_param(c, value))
         shared_begin(c, SHARED_SET, name, shared_copy(slice_str(value)), shared_before(c, name));
     json_decref(o);
@@ -531,8 +522,7 @@ admin_do_fleet_parameter_unset(struct admin_call *c)
 {
     char name[FLEET_THING_NAME_MAX + 1];
 
-    if (shared_fleet(c) != NULL && shared_name(c, "parameter/", name) &&
-        shared_check_param(c, NULL))
+    if (admin_fleet(c) != NULL && shared_name(c, "parameter/", name) && shared_check_param(c, NULL))
         shared_remove(c, name);
 }
 
@@ -545,7 +535,7 @@ admin_do_fleet_table(struct admin_call *c)
     char name[FLEET_THING_NAME_MAX + 1], why[SHARED_WHY_MAX];
     enum table_kind kind;
 
-    if (shared_fleet(c) == NULL || !shared_name(c, "table/", name))
+    if (admin_fleet(c) == NULL || !shared_name(c, "table/", name))
         return;
     if (t == NULL) {
         admin_fail(c, 404, "GET /v1/tables lists them", "no table is named '%s'", c->name);
@@ -567,7 +557,7 @@ shared_challenge(struct admin_call *c, const char *kind, const char *right)
 {
     char name[FLEET_THING_NAME_MAX + 1];
 
-    if (shared_fleet(c) == NULL || !shared_name(c, kind, name))
+    if (admin_fleet(c) == NULL || !shared_name(c, kind, name))
         return;
     if (!challenge_is_name(slice_str(name + sizeof(THING_CHALLENGE) - 1)) || c->body.len == 0 ||
         c->body.len > CHALLENGE_TEXT_MAX)
@@ -595,7 +585,7 @@ shared_challenge_end(struct admin_call *c, const char *kind)
 {
     char name[FLEET_THING_NAME_MAX + 1];
 
-    if (shared_fleet(c) != NULL && shared_name(c, kind, name))
+    if (admin_fleet(c) != NULL && shared_name(c, kind, name))
         shared_remove(c, name);
 }
 

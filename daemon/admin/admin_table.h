@@ -57,6 +57,9 @@
     X(GET, "/v1/fleet", fleet, "",                                                                 \
       "This node's fleet: its engine, its place in the log, for how long stored responses are "    \
       "trusted, and all nodes")                                                                    \
+    X(GET, "/v1/fleet/proofs/*", fleet_proof, "?timeout_ms=integer",                               \
+      "Has every node applied the purge or ban with this token, of this node or another one? 200; " \
+      "202 and the list when not all have after timeout_ms")                                       \
     X(GET, "/v1/fleet/shared", fleet_shared, "",                                                   \
       "What all nodes have alike, its versions, and what each node says of them")                  \
     X(PUT, "/v1/fleet/policies/*", fleet_policy, "?timeout_ms=integer text",                       \

@@ -46,7 +46,7 @@ purge_ask(struct ctl *c, json_t *body)
         }
     }
     if (rc == CTL_DONE)
-        rc = ctl_fleet_proof(c, o);
+        rc = ctl_fleet_proven(c, o);
     json_decref(o);
     return rc;
 }
@@ -151,7 +151,7 @@ ctl_ban(struct ctl *c)
     if (rc == CTL_DONE && !c->json)
         puts("older objects that match are not used any more");
     if (rc == CTL_DONE)
-        rc = ctl_fleet_proof(c, o);
+        rc = ctl_fleet_proven(c, o);
     json_decref(o);
     return rc;
 }

@@ -62,7 +62,10 @@ long long ctl_fleet_ms(const char *text);
 /* Puts --wait, --timeout and --local into the body of an invalidation.  CTL_DONE or CTL_USAGE. */
 int ctl_fleet_ask(struct ctl *c, json_t *body);
 /* Prints what the answer proves, where that was asked.  CTL_DONE or CTL_UNPROVEN. */
-int ctl_fleet_proof(const struct ctl *c, const json_t *o);
+int ctl_fleet_proven(const struct ctl *c, const json_t *o);
+int ctl_fleet_proof(struct ctl *c);
+/* PREFIX/NAME, with the query of --timeout, or of 10 s.  CTL_DONE, and the caller frees *out; or CTL_USAGE. */
+int ctl_fleet_path(struct ctl *c, const char *prefix, const char *name, char **out);
 
 /* ctl_shared.c */
 int ctl_fleet_shared(struct ctl *c);

@@ -1,4 +1,5 @@
 /* ctl_fleet.c -- nodes that share invalidations: how they are, and what became of an invalidation. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -211,6 +212,28 @@ ctl_fleet_ms(const char *text)
 }
 
 int
+ctl_fleet_path(struct ctl *c, const char *prefix, const char *name, char **out)
+{
+    char *path = name != NULL ? ctl_path(prefix, name) : strdup(prefix), *longer;
+    long long ms = 10000;
+
+    *out = NULL;
+    if (c->timeout != NULL)
+        ms = ctl_fleet_ms(c->timeout);
+    if (ms < 0) {
+        ctl_say("--timeout %s: a time with its unit, as 5s or 300ms, 10m at most", c->timeout);
+        free(path);
+        return CTL_USAGE;
+    }
+    c->patience_ms = ms;
+    if (path == NULL || asprintf(&longer, "%s?timeout_ms=%lld", path, ms) < 0)
+        longer = NULL;
+    free(path);
+    *out = longer; /* NULL: ctl_ask() says so */
+    return CTL_DONE;
+}
+
+int
 ctl_fleet_ask(struct ctl *c, json_t *body)
 {
     if (c->wait && (c->wait_for == NULL ||
@@ -269,18 +292,12 @@ fleet_show_proof(const json_t *o)
     printf("every node has applied it: %zu of them, the last after %.1f ms\n", n, slowest);
 }
 
-int
-ctl_fleet_proof(const struct ctl *c, const json_t *o)
+/* Of what all nodes are asked for. */
+static int
+fleet_judge_proof(const struct ctl *c, const json_t *o)
 {
     const char *proof = fleet_text(o, "proof"), *why = fleet_text(o, "why");
 
-    if (!c->wait)
-        return CTL_DONE;
-    if (strcmp(c->wait_for, "log") == 0) {
-        if (!c->json)
-            printf("it is in the fleet's log, at %s\n", fleet_text(o, "token"));
-        return CTL_DONE;
-    }
     if (proof != NULL && strcmp(proof, "all") == 0) {
         if (!c->json)
             fleet_show_proof(o);
@@ -289,4 +306,33 @@ ctl_fleet_proof(const struct ctl *c, const json_t *o)
     ctl_say("unproven: %s", why != NULL ? why : "tarnd gives no proof");
     fleet_say_missing(o);
     return CTL_UNPROVEN;
+}
+
+int
+ctl_fleet_proven(const struct ctl *c, const json_t *o)
+{
+    if (!c->wait)
+        return CTL_DONE;
+    if (strcmp(c->wait_for, "log") != 0)
+        return fleet_judge_proof(c, o);
+    if (!c->json)
+        printf("it is in the fleet's log: %s\n", fleet_text(o, "token"));
+    return CTL_DONE;
+}
+
+/* `tarnctl fleet proof TOKEN` */
+int
+ctl_fleet_proof(struct ctl *c)
+{
+    json_t *o = NULL;
+    char *path;
+    int rc = ctl_fleet_path(c, "/v1/fleet/proofs", c->args[0], &path);
+
+    if (rc == CTL_DONE)
+        rc = ctl_ask(c, "GET", path, NULL, &o);
+    if (rc == CTL_DONE)
+        rc = fleet_judge_proof(c, o);
+    json_decref(o);
+    free(path);
+    return rc;
 }

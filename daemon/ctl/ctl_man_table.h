@@ -63,6 +63,7 @@
     X("", "--timeout T", "with --wait, and of what all nodes are to have: T at most, as 5s or 300ms, up to 10m. Default: wait of the section fleet, or 10s") \
     X("", "--local", "in a fleet: at this node alone")                                             \
     X("fleet", "status", "what it prints without it, too")                                         \
+    X("fleet", "TOKEN", "of a purge or ban at any node, like 1732790000000-0.5f3a9c21")              \
     X("fleet", "NAME", "of a policy, a parameter, or a table of each node's configuration")         \
     X("fleet", "FILE", "a policy, or a table's entries; - is standard input")                       \
     X("fleet", "VALUE", "as in a file; `tarnctl param list NAME` has its bounds")                   \

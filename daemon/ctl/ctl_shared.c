@@ -15,29 +15,6 @@ shared_text(const json_t *o, const char *member)
     return text != NULL ? text : "-";
 }
 
-/* PREFIX/NAME, with the query of --timeout.  CTL_DONE, and the caller frees *out; or CTL_USAGE. */
-static int
-shared_path(struct ctl *c, const char *prefix, const char *name, char **out)
-{
-    char *path = name != NULL ? ctl_path(prefix, name) : strdup(prefix), *longer;
-    long long ms = 10000;
-
-    *out = NULL;
-    if (c->timeout != NULL)
-        ms = ctl_fleet_ms(c->timeout);
-    if (ms < 0) {
-        ctl_say("--timeout %s: a time with its unit, as 5s or 300ms, 10m at most", c->timeout);
-        free(path);
-        return CTL_USAGE;
-    }
-    c->patience_ms = 2 * ms; /* a policy is tried, and then used */
-    if (path == NULL || asprintf(&longer, "%s?timeout_ms=%lld", path, ms) < 0)
-        longer = NULL;
-    free(path);
-    *out = longer; /* NULL: ctl_ask_with() says so */
-    return CTL_DONE;
-}
-
 /* Who has not, and how many have. */
 static int
 shared_show(const struct ctl *c, const json_t *o)
@@ -70,8 +47,9 @@ shared_put(
 {
     json_t *o = NULL;
     char *path;
-    int rc = shared_path(c, prefix, name, &path);
+    int rc = ctl_fleet_path(c, prefix, name, &path);
 
+    c->patience_ms *= 2; /* a policy is tried, and then used */
     if (rc == CTL_DONE)
         rc = ctl_ask_with(c, method, path, slice_of(text.ptr, text.len), &o);
     if (rc == CTL_DONE)

@@ -81,6 +81,11 @@
       "the newest.  Exit status 1: this node trusts nothing that it has stored, or a node is not\n" \
       "in step.\n",                                                                                \
       "nodes that share invalidations, and for how long this one trusts what it has stored")       \
+    X("fleet proof", "[--timeout T] TOKEN", 1, 1, fleet_proof,                                     \
+      "TOKEN is what a purge or ban has returned, at any node: `--wait log` and the API say it, and\n" \
+      "answers to purges by a policy have it as Purge-Token.  Waits for 10 s or T.  Exit status 4:\n" \
+      "not every node has applied it in that time, or the engine is another one since.\n",           \
+      "has every node applied this purge or ban?")                                                 \
     X("fleet shared", "", 0, 0, fleet_shared,                                                      \
       "NODES names those that have not taken it, or refuse it.\n",                                  \
       "what all nodes have alike: its versions, and which nodes have them")                        \

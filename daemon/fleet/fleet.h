@@ -3,6 +3,7 @@
  *   node      one tarnd of the fleet; its name is its own in it
  *   log       the engine's stream: every invalidation of every node, in one order
  *   position  the place in the log up to which a node has applied it
+ *   token     the position of an invalidation, and in which engine's log that is: what its proof is asked for by
  *   proof     of an invalidation: every living node's position is behind it
  *   lease     for how long a node may trust what it has stored: `max_blind` from when it last told the engine its position.
  *             The engine forgets the node somewhat later, so one that it does not know trusts nothing (Gray and
@@ -91,19 +92,20 @@ struct fleet_seen {
 /* Memory of the caller's. */
 struct fleet_wait {
     struct list link;
-    struct task *task; /* woken when the outcome is known */
-    uint64_t ticket;
-    bool all; /* a proof is asked for */
+    struct task *task;        /* woken when the outcome is known */
+    uint64_t ticket;          /* 0: `token` says what is asked for, with `all` */
+    struct fleet_token token; /* LOGGED and behind that */
+    bool logged;              /* `token` is set */
+    bool all;                 /* a proof is asked for */
     uint64_t began_us, deadline_ms;
     enum fleet_outcome outcome;
-    struct fleet_id id;      /* LOGGED and behind that */
     uint64_t from_look;      /* the first look at the nodes that began when it was in the log */
     const char *why;         /* UNPROVEN, LOST: a static text */
     struct fleet_seen *seen; /* owned by the fleet until fleet_wait_end() */
     unsigned nseen;
 };
 
-/* ticket and all, task and deadline_ms are set.  fleet_wait_end() must follow. */
+/* ticket or token, all, task and deadline_ms are set.  fleet_wait_end() must follow. */
 void fleet_wait_start(struct fleet *f, struct fleet_wait *w);
 void fleet_wait_end(struct fleet *f, struct fleet_wait *w);
 

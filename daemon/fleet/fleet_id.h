@@ -1,5 +1,5 @@
 /* fleet_id.h -- the place of an entry in the engine's stream: milliseconds of the engine's clock, and a number within
- * one (Redis: "Entry IDs").
+ * one (Redis: "Entry IDs"); and the token that names such a place of one engine.
  *
  * Threads: any.
  */
@@ -24,6 +24,20 @@ bool fleet_number_parse(struct slice text, uint64_t *out);
 /* "1732790000000-0"; false: it is none, and *out stays as it is. */
 bool fleet_id_parse(struct slice text, struct fleet_id *out);
 struct slice fleet_id_text(struct fleet_id id, char text[FLEET_ID_TEXT_MAX]);
+
+/* An entry's place in the log of one engine: another has other entries there. */
+struct fleet_token {
+    struct fleet_id id;
+    uint32_t engine; /* a hash of its incarnation, the same at all nodes */
+};
+
+enum {
+    FLEET_TOKEN_TEXT_MAX = FLEET_ID_TEXT_MAX + 9,
+};
+
+/* "1732790000000-0.5f3a9c21"; false: it is none, and *out stays as it is. */
+bool fleet_token_parse(struct slice text, struct fleet_token *out);
+struct slice fleet_token_text(struct fleet_token token, char text[FLEET_TOKEN_TEXT_MAX]);
 
 /* Below 0: a is before b. */
 static inline int

@@ -2,6 +2,7 @@
  *
  * All names, then what each has reported: a node that comes between the two reads from behind what is asked for, as its
  * first entry is younger. */
+#include "daemon/base/hash.h"
 #include "daemon/cache/invalidation.h"
 #include "daemon/fleet/fleet_priv.h"
 
@@ -62,19 +63,77 @@ wait_end(struct fleet_wait *w, enum fleet_outcome outcome, const char *why)
     task_wake(w->task);
 }
 
+static uint32_t
+fleet_engine_hash(const struct fleet *f)
+{
+    return (uint32_t)hash_plain(f->followed, strlen(f->followed));
+}
+
+/* It is in the log, and the looks at the nodes that begin from now on count. */
+static void
+wait_note_logged(struct fleet *f, struct fleet_wait *w, struct fleet_id id)
+{
+    if (fleet_id_is_none(id)) /* the engine did not take it */
+        return;
+    w->token = (struct fleet_token){id, fleet_engine_hash(f)};
+    w->logged = true;
+    w->from_look = f->looks + 1;
+    if (!w->all)
+        wait_end(w, FLEET_LOGGED, NULL);
+}
+
+static struct fleet_entry *
+entry_find(struct list *entries, uint64_t ticket)
+{
+    for (struct list *l = entries->prev; l != entries; l = l->prev) /* it came not long ago */
+        if (container_of(l, struct fleet_entry, link)->ticket == ticket)
+            return container_of(l, struct fleet_entry, link);
+    return NULL;
+}
+
+/* Its entry has landed, as posts of a thread do in order.  One that is not known any more stands in front of what is
+ * the last one now. */
+static void
+wait_find_entry(struct fleet *f, struct fleet_wait *w)
+{
+    const struct fleet_entry *e;
+
+    if (entry_find(&f->unlogged, w->ticket) != NULL)
+        return;
+    e = entry_find(&f->recent, w->ticket);
+    wait_note_logged(f, w, e != NULL ? e->id : f->last_own);
+}
+
+/* Where this engine has lost its log since, every node has begun anew, and trusts nothing of before. */
+static void
+wait_take_token(struct fleet *f, struct fleet_wait *w)
+{
+    tassert(w->all && !fleet_id_is_none(w->token.id));
+    if (w->token.engine == fleet_engine_hash(f))
+        wait_note_logged(f, w, w->token.id);
+    else
+        wait_end(w, FLEET_UNPROVEN,
+            "it is of another engine, or of before this one was restarted, and this one may lack "
+            "it");
+}
+
 void
 fleet_wait_start(struct fleet *f, struct fleet_wait *w)
 {
     OBJ_CHECK(f, FLEET_MAGIC);
-    tassert(w->task != NULL && w->ticket > 0);
+    tassert(w->task != NULL);
     w->outcome = FLEET_WAITS;
     w->began_us = f->env.loop->clock.mono_us;
-    w->id = (struct fleet_id){0, 0};
+    w->logged = false;
     w->why = NULL;
     w->seen = NULL;
     w->nseen = 0;
     list_add_tail(&f->waits, &w->link);
     f->quick = 0;
+    if (w->ticket > 0)
+        wait_find_entry(f, w);
+    else
+        wait_take_token(f, w);
     task_wake(&f->task);
 }
 
@@ -87,7 +146,6 @@ fleet_wait_end(struct fleet *f, struct fleet_wait *w)
     w->seen = NULL;
 }
 
-/* Posts land in order, and a wait begins after its entry was made: but that may still be on its way. */
 void
 fleet_note_logged(struct fleet *f, const struct fleet_entry *e)
 {
@@ -97,23 +155,10 @@ fleet_note_logged(struct fleet *f, const struct fleet_entry *e)
         struct fleet_wait *w = container_of(l, struct fleet_wait, link);
 
         next = l->next;
-        if (w->ticket != e->ticket)
-            continue;
-        w->id = e->id;
-        w->from_look = f->looks + 1;
-        if (!w->all)
-            wait_end(w, FLEET_LOGGED, NULL);
+        if (w->ticket == e->ticket)
+            wait_note_logged(f, w, e->id);
     }
     f->quick = 0;
-}
-
-static bool
-proof_is_to_come(const struct fleet *f, uint64_t ticket)
-{
-    for (struct list *l = f->unlogged.next; l != &f->unlogged; l = l->next)
-        if (container_of(l, struct fleet_entry, link)->ticket == ticket)
-            return true;
-    return false;
 }
 
 void
@@ -125,10 +170,10 @@ fleet_proofs_again(struct fleet *f)
         struct fleet_wait *w = container_of(l, struct fleet_wait, link);
 
         next = l->next;
-        if (fleet_id_is_none(w->id))
+        if (!w->logged)
             continue;
-        if (proof_is_to_come(f, w->ticket))
-            w->id = (struct fleet_id){0, 0};
+        if (w->ticket > 0 && entry_find(&f->unlogged, w->ticket) != NULL)
+            w->logged = false;
         else
             wait_end(w, FLEET_UNPROVEN, "the engine is another one, and may have lost it");
     }
@@ -145,7 +190,7 @@ fleet_proofs_tick(struct fleet *f)
         next = l->next;
         if (fleet_now(f) < w->deadline_ms)
             continue;
-        if (fleet_id_is_none(w->id))
+        if (!w->logged)
             wait_end(w, FLEET_LOST, "the engine has not confirmed it");
         else if (fleet_now(f) < f->mature_ms)
             wait_end(w, FLEET_UNPROVEN,
@@ -321,7 +366,7 @@ wait_note_nodes(struct fleet *f, struct fleet_wait *w)
 
         memcpy(seen[i].name, node->name, sizeof(seen[i].name));
         seen[i].lives = node->lives;
-        seen[i].applied = node_has(node, w->id);
+        seen[i].applied = node_has(node, w->token.id);
         seen[i].after_us = f->env.loop->clock.mono_us - w->began_us;
         for (unsigned j = 0; j < w->nseen; j++)
             if (strcmp(w->seen[j].name, node->name) == 0 && w->seen[j].applied && seen[i].applied)
@@ -336,7 +381,7 @@ static bool
 wait_is_proven(const struct fleet *f, const struct fleet_wait *w)
 {
     for (unsigned i = 0; i < f->nnodes; i++)
-        if (f->nodes[i].lives && !node_has(&f->nodes[i], w->id))
+        if (f->nodes[i].lives && !node_has(&f->nodes[i], w->token.id))
             return false;
     return f->polled_alive && fleet_now(f) >= f->mature_ms && f->nnodes > 0 && !f->too_many;
 }
@@ -406,7 +451,7 @@ fleet_take_newest(struct fleet *f, const struct engine_reply *r)
 
         next = l->next;
         /* Nodes that came while it was written are not in a list of before. */
-        if (fleet_id_is_none(w->id) || f->looks < w->from_look)
+        if (!w->logged || f->looks < w->from_look)
             continue;
         wait_note_nodes(f, w);
         if (wait_is_proven(f, w))

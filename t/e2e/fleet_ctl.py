@@ -76,6 +76,7 @@ class FleetCtl(FleetTest):
         self.addCleanup(t.tidy)
         self.assertIn("a section 'fleet'", self.ctl(t, "fleet", status=REFUSED)[1])
         self.assertIn("in no fleet", self.ctl(t, "purge", URL, "--wait", "all", status=REFUSED)[1])
+        self.assertIn("in no fleet", self.ctl(t, "fleet", "proof", "1-1.01234567", status=REFUSED)[1])
         self.assertEqual(self.ctl(t, "purge", URL, "--local")[0][:1], "0")
 
     def metrics(self, node):
@@ -159,7 +160,7 @@ class FleetCtl(FleetTest):
                 self.assertRegex(self.ctl(nodes[0], *words)[0], proof)
                 for n in nodes:
                     self.assertEqual(n.get("/v/x").version, version)
-        self.assertRegex(self.ctl(nodes[0], "purge", "--wait", "log", URL)[0], r"(?m)^it is in the fleet's log, at \d+-\d+$")
+        self.assertRegex(self.ctl(nodes[0], "purge", "--wait", "log", URL)[0], r"(?m)^it is in the fleet's log: \d+-\d+\.[0-9a-f]{8}$")
         self.assertEqual(json.loads(self.ctl(nodes[0], "--json", "purge", URL, "--wait", "all")[0])["proof"], "all")
 
     def test_what_is_unproven_names_the_node_and_has_a_status_of_its_own(self):
@@ -177,6 +178,45 @@ class FleetCtl(FleetTest):
         self.assertIn("node b has not", err)
         self.ctl(a, "purge", URL, "--wait", "log")
         self.ctl(a, "purge", URL)
+
+    def token(self, node, *words):
+        return json.loads(self.ctl(node, "--json", *words)[0])["token"]
+
+    def test_any_node_proves_a_token_later(self):
+        a, b, c = self.nodes("abc", max_blind="10s", policy=True)
+        for words in (("purge", URL), ("purge-tag", "all"), ("ban", "obj.status == 200")):
+            token = self.token(a, *words)
+            self.assertRegex(token, r"^\d+-\d+\.[0-9a-f]{8}$")
+            for n in (a, b, c):
+                self.assertRegex(self.ctl(n, "fleet", "proof", token)[0], r"^every node has applied it: 3 of them, the last after \d+\.\d ms\n$")
+        answer = b.admin(f"/v1/fleet/proofs/{token}")
+        self.assertEqual((answer["proof"], answer["token"]), ("all", token))
+        c.pause()
+        token = self.token(a, "purge", URL)
+        out, err = self.ctl(b, "fleet", "proof", token, "--timeout", "300ms", status=UNPROVEN)
+        self.assertEqual((out, err), ("", "tarnctl: unproven: not every node has applied it in that time\n    node c has not\n"))
+        c.resume()
+        self.ctl(b, "fleet", "proof", token)
+
+    def test_a_token_of_another_engine_is_no_proof(self):
+        engine = self.engine
+        a, b = self.nodes("ab", max_blind="2s")
+        token = self.token(a, "purge", URL)
+        self.ctl(b, "fleet", "proof", token)
+        number, of = token.split(".")
+        other = f"{number}.{int(of, 16) ^ 1:08x}"
+        self.assertIn("of another engine", self.ctl(b, "fleet", "proof", other, status=UNPROVEN)[1])
+        engine.kill()
+        tarnd.wait_until(lambda: b.fleet()["why"], "it is known", 10)
+        self.assertIn("cannot be reached", self.ctl(b, "fleet", "proof", token, status=REFUSED)[1])
+        engine.start()
+        wait_for_proofs([a, b])
+        self.assertIn("of another engine", self.ctl(b, "fleet", "proof", token, status=UNPROVEN)[1])
+
+    def test_what_is_no_token_is_refused(self):
+        a = self.node("a")
+        for token in ("x", "1-1", "1-1.", "1-1.0123456", "1-1.012345678", "1-1.0123456g", "0-0.01234567", ".01234567"):
+            self.assertIn("is not a token", self.ctl(a, "fleet", "proof", token, status=REFUSED)[1], token)
 
     def test_local_is_this_node_alone_and_works_without_the_engine(self):
         a, b = self.nodes("ab", max_blind="10s")
@@ -204,6 +244,8 @@ class FleetCtl(FleetTest):
                             (("stat", "--local"), "tarnctl stat has no --local"),
                             (("log", "--wait=all"), "tarnctl log has no --wait all|log"),
                             (("ban", "list", "--wait", "all"), "tarnctl ban list has no --wait"),
+                            (("fleet", "proof"), "fleet proof [--timeout T] TOKEN"),
+                            (("fleet", "proof", "1-1.01234567", "--timeout", "5"), "a time with its unit"),
                             (("status", "--timeout", "1s"), "tarnctl status has no --timeout")):
             with self.subTest(words=words):
                 self.assertIn(said, self.ctl(a, *words, status=USAGE)[1])

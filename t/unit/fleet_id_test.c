@@ -29,6 +29,31 @@ TEST(ids, are_read_and_written)
     }
 }
 
+TEST(tokens, are_read_and_written)
+{
+    static const char *const good[] = {"1-0.00000000", "1795878041345-3.5f3a9c21",
+        "18446744073709551615-18446744073709551615.ffffffff"};
+    static const char *const bad[] = {"", ".", "1-1", "1-1.", "1-1.5f3a9c2", "1-1.5f3a9c211",
+        "1-1.5f3a9c2g", "0-0.5f3a9c21", "1.5f3a9c21", ".5f3a9c21", "1-1.5f3a.9c21", "1-1 .5f3a9c21",
+        "1-1..5f3a9c2"};
+    struct fleet_token token = {{9, 9}, 9};
+    char text[FLEET_TOKEN_TEXT_MAX];
+
+    for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
+        CHECK(!fleet_token_parse(slice_str(bad[i]), &token));
+        CHECK_EQ(9, token.id.ms); /* as it was */
+        CHECK_EQ(9, token.engine);
+    }
+    for (unsigned i = 0; i < ARRAY_LEN(good); i++) {
+        CHECK(fleet_token_parse(slice_str(good[i]), &token));
+        CHECK_STR(good[i], fleet_token_text(token, text).ptr);
+    }
+    CHECK(fleet_token_parse(SLICE_LIT("7-8.5f3a9c21"), &token));
+    CHECK_EQ(7, token.id.ms);
+    CHECK_EQ(8, token.id.seq);
+    CHECK_EQ(0x5f3a9c21, token.engine);
+}
+
 TEST(ids, have_an_order)
 {
     const struct fleet_id order[] = {
@@ -92,6 +117,6 @@ TEST(state, a_line_of_another_node_or_that_is_torn_says_nothing)
     CHECK_EQ(3, line.position.seq);
 }
 
-TEST_MAIN(TEST_ENTRY(ids, are_read_and_written), TEST_ENTRY(ids, have_an_order),
-    TEST_ENTRY(values, are_read_whole_or_not_at_all),
+TEST_MAIN(TEST_ENTRY(ids, are_read_and_written), TEST_ENTRY(tokens, are_read_and_written),
+    TEST_ENTRY(ids, have_an_order), TEST_ENTRY(values, are_read_whole_or_not_at_all),
     TEST_ENTRY(state, a_line_of_another_node_or_that_is_torn_says_nothing))
