@@ -32,6 +32,12 @@ manage_fleet_end(void *ctx)
     fleet_append_end(ctx);
 }
 
+static void
+manage_fleet_watch(void *ctx, struct invalidation_watch *w)
+{
+    fleet_watch(ctx, w);
+}
+
 static bool
 manage_fleet_is_settled(const void *ctx)
 {
@@ -89,6 +95,7 @@ manage_fleet_open(struct manage *m)
     m->log = (struct invalidation_log){.append = manage_fleet_append,
         .begin = manage_fleet_begin,
         .end = manage_fleet_end,
+        .watch = manage_fleet_watch,
         .ctx = m->fleet,
         .wants_text = true};
     err = manage_shared_open(m);

@@ -87,6 +87,7 @@ invalidation_apply(struct cache *c, const struct invalidation *inv, const struct
     }
     out->how_many = 0;
     out->ticket = 0;
+    out->unlogged = false;
     out->why[0] = '\0';
     switch (inv->kind) {
     case INVALIDATION_URL:
@@ -122,8 +123,10 @@ invalidation_make(struct cache *c, const struct invalidation *inv, const struct 
     if (err == 0)
         ticket = log->append(log->ctx, inv);
     log->end(log->ctx);
-    if (err == 0 && out != NULL)
+    if (err == 0 && out != NULL) {
         out->ticket = ticket;
+        out->unlogged = ticket == 0;
+    }
     return err;
 }
 
@@ -131,4 +134,14 @@ int
 cache_distrust_before(struct cache *c, const struct clock *now)
 {
     return tag_purge_start_all(c, true, now, NULL);
+}
+
+void
+invalidation_watch(struct cache *c, struct invalidation_watch *w)
+{
+    OBJ_CHECK(c, CACHE_MAGIC);
+    tassert(c->log != NULL && w->ticket > 0);
+    w->logged = w->proven = false;
+    w->token[0] = w->missing[0] = w->why[0] = '\0';
+    c->log->watch(c->log->ctx, w);
 }

@@ -3,6 +3,7 @@
  *   kind      what is meant: a URL, a key, tags, an expression, everything
  *   producer  who makes a record: the admin API, a policy, an unsafe request (RFC 9111 4.4)
  *   log       what is handed each record that was made here, so that it counts elsewhere too
+ *   watch     of a record in the log by the request that made it: where it stands, and is it everywhere?
  *   resolver  finds the key of a URL, as a request for it would
  *
  * invalidation_make() is for producers; invalidation_apply() does the same without the log: for
@@ -19,6 +20,7 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/base/span.h"
+#include "daemon/base/waiter.h"
 
 struct cache;
 struct clock;
@@ -62,6 +64,7 @@ struct invalidation_result {
     unsigned how_many; /* URL, KEY: responses and markers that left, or became stale */
     char why[256];     /* what is wrong, and what would be right; "": the error says it all */
     uint64_t ticket;   /* of invalidation_make(): the log's, or 0 */
+    bool unlogged;     /* of invalidation_make(): there is a log, and it could not take it */
 };
 
 /* 0: every lookup that begins from now on heeds it.  TERR_SYNTAX: the URL or the expression; TERR_INVALID:
@@ -73,6 +76,34 @@ int invalidation_apply(struct cache *c, const struct invalidation *inv, const st
 int invalidation_make(struct cache *c, const struct invalidation *inv, const struct clock *now,
     struct invalidation_result *out);
 
+enum {
+    INVALIDATION_TOKEN_MAX = 64, /* with its NUL */
+    INVALIDATION_MISSING_MAX = 256,
+    INVALIDATION_WHY_MAX = 160,
+};
+
+/* Memory of the caller's, until `waiter` is IDLE again. */
+struct invalidation_watch {
+    uint64_t ticket;
+    bool all;           /* until every node has applied it, else until it is in its place */
+    int64_t timeout_ms; /* 0: the log's own */
+    struct waiter
+        *waiter; /* borrowed, IDLE: notified when the outcome is known, or the time over */
+    _Atomic bool unwanted; /* set by the caller, who still waits for the waiter: it ends soon */
+    /* The outcome. */
+    bool logged, proven;
+    char token[INVALIDATION_TOKEN_MAX]; /* of what is logged; else "" */
+    char missing
+        [INVALIDATION_MISSING_MAX]; /* names of nodes that have not, ", " between; may be cut */
+    char why[INVALIDATION_WHY_MAX]; /* why it is not logged or, with `all`, not proven; else "" */
+    /* The log's own. */
+    void *log;
+    struct post post;
+    struct list waiting;
+};
+/* On the worker that made the record.  With a ticket, and so with a log. */
+void invalidation_watch(struct cache *c, struct invalidation_watch *w);
+
 struct invalidation_log {
     /* By the thread that made the record, while that waits: it copies, and does not block.  A number that the log
      * knows it by; 0: it could not take it. */
@@ -80,6 +111,7 @@ struct invalidation_log {
     /* Around each that is made here: before it is applied, and when it has been appended, or was refused. */
     void (*begin)(void *ctx);
     void (*end)(void *ctx);
+    void (*watch)(void *ctx, struct invalidation_watch *w);
     void *ctx;
     bool wants_text; /* of keys: a hash is of one process alone, by its secret */
 };

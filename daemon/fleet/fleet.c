@@ -751,6 +751,7 @@ fleet_run(struct task *t)
     fleet_show_place(f);
     fleet_keep_state(f);
     fleet_proofs_tick(f);
+    fleet_watches_tick(f);
     fleet_shared_tick(f);
     fleet_check(f);
     if (fleet_proofs_wait(f) || fleet_shared_waits(f))
@@ -814,6 +815,7 @@ fleet_open(struct fleet **out, const struct fleet_env *env)
     list_init(&f->unlogged);
     list_init(&f->recent);
     list_init(&f->waits);
+    list_init(&f->watches);
     timer_init(&f->timer, &f->task);
     fleet_open_link(f, &f->commands, "commands");
     fleet_open_link(f, &f->reading, "reading");
@@ -831,7 +833,7 @@ fleet_close(struct fleet **fp)
     struct fleet *f;
 
     OBJ_TAKE(f, fp, FLEET_MAGIC);
-    tassert(list_empty(&f->waits));
+    tassert(list_empty(&f->waits) && list_empty(&f->watches));
     if (f->state != FLEET_RETIRED)
         counter_add_shared(f->env.counters, COUNTER_fleet_member, UINT64_MAX /* less by one */);
     f->state = FLEET_RETIRED;

@@ -12,7 +12,7 @@
  * A node applies its own invalidations at once, and again where they stand in the log: what it took from another node
  * between may be older.
  *
- * Threads: the management loop's, but fleet_append(), which any thread may call.
+ * Threads: the management loop's, but fleet_append() and fleet_watch(), which any thread may call.
  */
 #ifndef TARN_FLEET_H
 #define TARN_FLEET_H
@@ -120,6 +120,10 @@ const char *fleet_secret(const struct fleet *f);
 
 /* Of the heap, now. */
 uint64_t fleet_bytes(const struct fleet *f);
+
+/* For a worker: as invalidation_watch() says. */
+struct invalidation_watch;
+void fleet_watch(struct fleet *f, struct invalidation_watch *w);
 
 /* How it is, for operators.  Texts are borrowed until the loop's turn ends. */
 enum fleet_health {

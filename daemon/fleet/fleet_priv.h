@@ -179,6 +179,7 @@ struct fleet {
 
     /* Proofs. */
     struct list waits;
+    struct list watches;      /* fleet_watch.c: those of them that workers wait for */
     struct fleet_node *nodes; /* FLEET_NODES_MAX */
     unsigned nnodes;
     bool polls, polled_alive;
@@ -225,6 +226,9 @@ void fleet_show_nodes(struct fleet *f);
 void fleet_show_wants(struct fleet *f, struct fleet_id id); /* what follows is applied */
 void fleet_show_place(struct fleet *f);                     /* as it is now */
 void fleet_take_secret(struct fleet *f, const struct engine_reply *r);
+
+/* fleet_watch.c: those that are not wanted any more end. */
+void fleet_watches_tick(struct fleet *f);
 
 /* fleet_shared.c: texts that all nodes have alike. */
 void fleet_shared_look(

@@ -10,6 +10,10 @@
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req.h"
 
+enum {
+    PURGE_WAIT_MAX_MS = 600000, /* as of timeout_ms of the admin API */
+};
+
 /* The request's, also in its fetch, so that log records of both are found together; 0: vcl_init. */
 uint64_t
 policy_ctx_xid(const struct policy_ctx *ctx)
@@ -79,6 +83,8 @@ policy_ban(struct vcl_run *r, struct slice expression, bool *ok)
     if (policy_is_early(ctx))
         return policy_fail(r, "a ban in early data");
     *ok = invalidation_make(ctx->cache, &inv, ctx->clock, &done) == 0;
+    if (*ok && ctx->req != NULL)
+        req_note_purge(ctx->req, &done);
     if (*ok)
         return 0;
     /* std.ban_error() may be called in another sub of the task: its arena is the same one. */
@@ -194,8 +200,21 @@ policy_purge(struct vcl_run *r, const struct vcl_value *args, bool soft, struct 
         inv.keep_ms = args[2].r < 0 ? -1 : policy_ms(args[2].r);
     }
     invalidation_make(ctx->proxy->cache, &inv, ctx->clock, &done); /* a key is never refused */
+    req_note_purge(ctx->req, &done);
     out->i = done.how_many;
     return 0;
+}
+
+static int
+policy_purge_wait(struct policy_ctx *ctx, double timeout)
+{
+    int64_t ms = policy_ms(timeout);
+
+    if (ctx->req == NULL || ctx->explains)
+        return 0;
+    return req_wait_for_purge(ctx->req, ms < 0                   ? 0
+                                        : ms < PURGE_WAIT_MAX_MS ? ms
+                                                                 : PURGE_WAIT_MAX_MS);
 }
 
 static double
@@ -309,6 +328,8 @@ policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsign
         return policy_tag(r, args);
     case VCL_FN_TARN_PURGE_TAG:
         return policy_purge_tag(r, args, out);
+    case VCL_FN_TARN_PURGE_WAIT:
+        return policy_purge_wait(ctx, args[0].r);
     case VCL_FN_TARN_RATE_LIMIT:
         return policy_rate_limit(r, args, out);
     case VCL_FN_TARN_TABLE_CONTAINS:

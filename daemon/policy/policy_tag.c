@@ -67,6 +67,7 @@ policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_val
     struct invalidation inv = {.kind = INVALIDATION_TAGS, .soft = args[1].i != 0};
     struct slice rest = policy_string(&args[0]), *tags;
     unsigned n = policy_count_tags(rest);
+    struct invalidation_result done = {.wait = NULL};
     int err;
 
     out->i = ctx->explains ? (int64_t)n : 0;
@@ -85,7 +86,9 @@ policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_val
     }
     inv.tags = tags;
     inv.ntags = n;
-    err = invalidation_make(ctx->proxy->cache, &inv, ctx->clock, NULL);
+    err = invalidation_make(ctx->proxy->cache, &inv, ctx->clock, &done);
+    if (err == 0 && ctx->req != NULL)
+        req_note_purge(ctx->req, &done);
     out->i = err == 0 ? (int64_t)n : -1;
     if (err != 0)
         elog(ELOG_WARN, "policy %s: tarn.purge_tag(): %s", ctx->policy->name,

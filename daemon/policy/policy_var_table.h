@@ -169,9 +169,9 @@
     X(REQ_TTL, vars_set_said_ms(rp, &rp->max_age_ms, value))                                       \
     X(REQ_MAX_AGE, vars_set_said_ms(rp, &rp->max_age_ms, value))                                   \
     X(REQ_ESI, vars_set_esi(rp, value->i != 0))                                                    \
-    X(REQ_HASH_ALWAYS_MISS, vars_set_lookup(rp, &rp->always_miss, value))                          \
-    X(REQ_HASH_IGNORE_BUSY, vars_set_lookup(rp, &rp->ignore_busy, value))                          \
-    X(REQ_HASH_IGNORE_VARY, vars_set_lookup(rp, &rp->ignore_vary, value))                          \
+    X(REQ_HASH_ALWAYS_MISS, (rp->always_miss = value->i != 0, vars_say_lookup(rp)))                \
+    X(REQ_HASH_IGNORE_BUSY, (rp->ignore_busy = value->i != 0, vars_say_lookup(rp)))                \
+    X(REQ_HASH_IGNORE_VARY, (rp->ignore_vary = value->i != 0, vars_say_lookup(rp)))                \
     X(BEREQ_METHOD, msg_view_set_method(run, VCL_HTTP_BEREQ, policy_string(value)))                \
     X(BEREQ_URL, msg_view_set_url(run, VCL_HTTP_BEREQ, policy_string(value)))                      \
     X(BEREQ_BACKEND, f != NULL ? vars_set_backend(v, value) : vars_set_req_backend(r, value))      \

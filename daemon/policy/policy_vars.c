@@ -310,12 +310,12 @@ vars_set_resp_filters(struct vcl_run *run, struct req_policy *rp, struct slice l
     return vars_set_esi(rp, (filters & VCL_FILTER_ESI) != 0);
 }
 
+/* One flag for all: a lookup without any of them reads none (req_policy_query). */
 static int
-vars_set_lookup(struct req_policy *rp, bool *to, const struct vcl_value *value)
+vars_say_lookup(struct req_policy *rp)
 {
-    /* One flag for all: a lookup without any of them reads none (req_policy_query). */
     rp->lookup_said = true;
-    return vars_set_bool(to, value->i != 0);
+    return 0;
 }
 
 static int

@@ -107,6 +107,19 @@ req_reason(const struct req *r)
 }
 
 static int
+req_edit_purged(struct req *r, struct message_edit *e)
+{
+    struct req_purge_fields f = req_purge_fields(r);
+    int err = 0;
+
+    if (f.token.len > 0)
+        err = message_edit_add(e, SLICE_LIT("Purge-Token"), HTTP_F_OTHER, f.token);
+    if (err == 0 && f.proof.len > 0)
+        err = message_edit_add(e, SLICE_LIT("Purge-Proof"), HTTP_F_OTHER, f.proof);
+    return err;
+}
+
+static int
 req_edit_synth(struct req *r, struct message_edit *e)
 {
     struct proxy *p = r->proxy;
@@ -118,6 +131,8 @@ req_edit_synth(struct req *r, struct message_edit *e)
     if (err == 0)
         err = message_edit_add(
             e, SLICE_LIT("Server"), HTTP_F_SERVER, slice_str(p->params.http_server));
+    if (err == 0 && r->policy.purged != NULL)
+        err = req_edit_purged(r, e);
     if (err == 0 && req_says_x_varnish(r)) {
         char id[24];
         int n = snprintf(id, sizeof(id), "%llu", (unsigned long long)(r->x->xid % POLICY_XID_MAX));

@@ -8,6 +8,7 @@
 #ifndef TARN_REQ_H
 #define TARN_REQ_H
 
+#include "daemon/cache/invalidation.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/range.h"
 #include "daemon/policy/policy.h"
@@ -36,6 +37,14 @@ struct req_segment {
     uint64_t first, end; /* end LEASE_TO_END: all there will be */
 };
 
+/* What the policy of a request has purged or banned, in a fleet.  In the arena. */
+struct req_purged {
+    struct invalidation_watch
+        watch;           /* of the last one: the others stand in front of it in the log */
+    bool asked, settled; /* SYNTH: the log was asked, and has answered */
+    bool unlogged;       /* one of them is not in the log */
+};
+
 /* What the policy has said of a request. */
 struct req_policy {
     struct policy_ref *ref;               /* NULL: there is none */
@@ -53,14 +62,14 @@ struct req_policy {
     uint16_t nbody;                       /* SYNTH: parts of resp.body */
     uint16_t connect_cs; /* vcl_pipe: bereq.connect_timeout, 10 ms each; 0: unsaid */
     uint8_t restarts;
-    bool always_miss, ignore_busy, ignore_vary; /* req.hash_* */
-    bool hitmiss, hitpass;                      /* what the lookup found was a marker */
-    bool synth;                                 /* the answer is vcl_synth's */
-    bool touched;                               /* `resp` has been changed */
+    bool always_miss : 1, ignore_busy : 1, ignore_vary : 1; /* req.hash_* */
+    bool hitmiss : 1, hitpass : 1;                          /* what the lookup found was a marker */
+    bool synth : 1;                                         /* the answer is vcl_synth's */
+    bool touched : 1;                                       /* `resp` has been changed */
     bool lookup_said : 1;                 /* grace_ms, max_age_ms or one of req.hash_* was set */
     bool delivered : 1;                   /* vcl_deliver has been run */
     bool body_keeping : 1, body_kept : 1; /* the request's body can be sent again */
-    bool close;                           /* the connection ends after this */
+    bool close : 1;                       /* the connection ends after this */
     bool hop : 1; /* a node of the fleet asks (req_hop.c): `ref` is NULL, `first` the fetch's */
     bool key_kept : 1;                  /* `key`: the core's, for the record of a purge */
     bool esi_off : 1;                   /* req.esi, or resp.do_esi, is false */
@@ -69,6 +78,7 @@ struct req_policy {
     bool hinted : 1;                    /* req.backend_hint was set */
     bool no_length : 1;                 /* Content-Length was taken out of `message` */
     const struct http_message *message; /* the response, built anew; in the arena; or NULL */
+    struct req_purged *purged;          /* NULL: nothing, or there is no fleet */
 };
 #define REQ_UNSAID INT64_MIN
 
@@ -220,6 +230,22 @@ req_fetch_policy(const struct req *r)
 {
     return __builtin_expect(r->policy.hop, 0) ? r->policy.first : r->policy.ref;
 }
+
+/* --- what its policy purges (req_purge.c) --- */
+
+/* Of what was made with 0, in a run of it: its answer has the token, where that comes from vcl_synth. */
+void req_note_purge(struct req *r, const struct invalidation_result *done);
+/* tarn.purge_wait(): that answer waits for every node.  0: for the time of the section fleet.  0 or TERR_NOMEM. */
+int req_wait_for_purge(struct req *r, int64_t timeout_ms);
+/* Fields of that answer. */
+struct req_purge_fields {
+    struct slice token, proof; /* token.len 0: there is none */
+};
+enum {
+    REQ_PURGE_FIELDS_MAX = 640, /* bytes of both, with their names */
+};
+/* With r->policy.purged.  In the arena. */
+struct req_purge_fields req_purge_fields(struct req *r);
 
 /* --- its response (req_status.c, req_synth.c) --- */
 

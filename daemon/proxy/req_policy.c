@@ -237,8 +237,10 @@ static void
 req_purge_key(struct req *r, const struct hash128 *key, struct slice text)
 {
     const struct invalidation inv = {.kind = INVALIDATION_KEY, .key = key, .text = text};
+    struct invalidation_result done = {.wait = NULL};
 
-    invalidation_make(r->proxy->cache, &inv, &r->proxy->loop->clock, NULL);
+    invalidation_make(r->proxy->cache, &inv, &r->proxy->loop->clock, &done);
+    req_note_purge(r, &done);
 }
 
 /* Purges seldom use the scheme of the readers: a builtin key is emptied for both schemes. */
@@ -518,21 +520,35 @@ enum {
     SYNTH_FIELDS_BYTES = 128, /* Date, and a Server of 64 bytes */
 };
 
+static void
+req_synth_purged(struct req *r, struct message_out *o)
+{
+    struct req_purge_fields f = req_purge_fields(r);
+
+    if (f.token.len > 0)
+        MESSAGE_OUT_FIELD(o, OTHER, "Purge-Token", f.token);
+    if (f.proof.len > 0)
+        MESSAGE_OUT_FIELD(o, OTHER, "Purge-Proof", f.proof);
+}
+
 /* A head as vcl_synth leaves it when it does not look at it: what req_edit_resp() would give it. */
 static int
 req_build_synth(struct req *r, struct http_message *m)
 {
     const struct proxy *p = r->proxy;
+    size_t bytes = SYNTH_FIELDS_BYTES + (r->policy.purged != NULL ? REQ_PURGE_FIELDS_MAX : 0u);
     struct slice reason = req_reason(r);
     struct message_out o;
 
     if (reason.len > HTTP_REASON_MAX)
         reason = slice_str(http_reason(r->synth_status % 1000u));
-    if (message_out_begin(&o, m, &r->x->arena, SYNTH_FIELDS_BYTES + reason.len, 2) != 0)
+    if (message_out_begin(&o, m, &r->x->arena, bytes + reason.len, 4) != 0)
         return TERR_NOMEM;
     message_out_status(&o, req_sent_status(r->synth_status), reason);
     MESSAGE_OUT_FIELD(&o, DATE, "Date", slice_str(p->loop->clock.http_date));
     MESSAGE_OUT_FIELD(&o, SERVER, "Server", slice_str(p->params.http_server));
+    if (r->policy.purged != NULL)
+        req_synth_purged(r, &o);
     return message_out_end(&o);
 }
 
@@ -570,7 +586,7 @@ req_write_synth(struct req *r)
     struct http_message *m;
 
     r->policy.message = NULL;
-    if (r->policy.reason.ptr == NULL && req_is_ready_made(r))
+    if (r->policy.reason.ptr == NULL && r->policy.purged == NULL && req_is_ready_made(r))
         return req_render_synth(r);
     m = arena_alloc(&r->x->arena, sizeof(*m));
     if (m == NULL || req_build_synth(r, m) != 0)

@@ -94,6 +94,11 @@ enum req_next req_do_synth(struct req *r);
 /* LOOKUP: the origin said not long ago that there is nothing. */
 enum req_next req_answer_absent(struct req *r, const struct negative_answer *a);
 
+/* req_purge.c.  SYNTH, with `purged`: does the log know by now?  Else the request is woken then. */
+bool req_settle_purge(struct req *r);
+/* CLOSE, with `purged` and `wait` pending: the log's answer is not wanted any more. */
+void req_leave_purge(struct req *r);
+
 /* req_upload.c: from the client into the fetch's upload object. */
 /* Reads the body whole before vcl_recv, if it is not too long: true while it comes. */
 bool req_keeping_body(struct req *r);
@@ -127,7 +132,7 @@ enum req_next req_synth_by_policy(struct req *r, unsigned status, struct slice r
 void req_end_rules(struct req *r);
 int req_change_response(struct req *r); /* by its rules, before vcl_deliver.  0 or TERR_* */
 enum req_next req_do_admit(struct req *r);
-/* CLOSE, with `wait` pending: a password need not be computed any more.  Is it IDLE now? */
+/* CLOSE, with `wait` pending: a password need not be computed any more, nor a purge proven.  Is it IDLE now? */
 bool req_cancel_check(struct req *r);
 /* Its route's page for this answer of ours; NULL: it has none. */
 const struct conf_page *req_error_page(const struct req *r);

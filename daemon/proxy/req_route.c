@@ -514,6 +514,8 @@ req_cancel_check(struct req *r)
 {
     const struct req_rules *rules = req_rules(r);
 
+    if (r->policy.purged != NULL)
+        req_leave_purge(r);
     return rules != NULL && rules->check != NULL && auth_cancel(r->proxy->auth, rules->check);
 }
 

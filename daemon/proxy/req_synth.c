@@ -228,6 +228,8 @@ req_do_synth(struct req *r)
 
     req_leave_failed_entry(r);
     r->log_flags |= SHMLOG_REQ_SYNTH | (r->attempt.err != 0 ? (unsigned)SHMLOG_REQ_ERROR : 0);
+    if (r->policy.synth && r->policy.purged != NULL && !req_settle_purge(r))
+        return REQ_WAIT;
     if (r->policy.synth)
         return req_policy_synth(r);
     reason = http_reason(r->synth_status);

@@ -4,8 +4,11 @@
 redis-server is the engine.
 """
 import json
+import signal
+import socket
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 import tarnd
@@ -212,6 +215,95 @@ class FleetCtl(FleetTest):
         engine.start()
         wait_for_proofs([a, b])
         self.assertIn("of another engine", self.ctl(b, "fleet", "proof", token, status=UNPROVEN)[1])
+
+    # ---- purges and bans by a policy ----
+
+    def by_policy(self, node, method, *lines, status=200):
+        a = node.ask("/v/x", *lines, method=method)
+        self.assertEqual(a.status, status, a)
+        return a.fields
+
+    def test_what_a_policy_purges_has_a_token_that_any_node_proves(self):
+        a, b, c = self.nodes("abc", policy=True, max_blind="10s")
+        for method, lines in (("PURGE", ()), ("BAN", ()), ("TAG", ("tag: all",))):
+            with self.subTest(method=method):
+                self.store((a, b, c))
+                version = self.origin.change("/v/x")
+                fields = self.by_policy(b, method, *lines)
+                self.assertRegex(fields["purge-token"], r"^\d+-\d+\.[0-9a-f]{8}$")
+                self.assertEqual(fields["purge-proof"], "none")
+                self.ctl(c, "fleet", "proof", fields["purge-token"])
+                for n in (a, b, c):
+                    self.assertEqual(n.get("/v/x").version, version)
+        self.assertNotIn("purge-token", a.get("/v/x").fields)
+
+    def test_what_a_policy_purges_can_wait_for_all(self):
+        a, b, c = self.nodes("abc", policy=True, max_blind="10s")
+        for method, lines in (("PURGE", ()), ("BAN", ()), ("TAG", ("tag: all",))):
+            with self.subTest(method=method):
+                self.store((a, b, c))
+                version = self.origin.change("/v/x")
+                fields = self.by_policy(b, method, "wait: 9s", *lines)
+                self.assertEqual(fields["purge-proof"], "all")
+                for n in (a, b, c):
+                    self.assertEqual(n.get("/v/x").version, version)
+        a.pause()
+        c.pause()
+        for method, lines in (("PURGE", ()), ("BAN", ()), ("TAG", ("tag: all",))):
+            fields = self.by_policy(b, method, "wait: 300ms", *lines, status=202)
+            self.assertEqual(fields["purge-proof"], 'none; missing="a, c"; why="not every node has applied it in that time"')
+            self.assertIn("purge-token", fields)
+        self.assertEqual(self.by_policy(b, "PURGE")["purge-proof"], "none")  # it does not wait for them
+        self.by_policy(b, "NOTHING", "wait: 1s", status=501)
+
+    def test_what_a_policy_purges_without_the_engine_counts_here_and_says_so(self):
+        a = self.node("a", policy=True, max_blind="10s")
+        wait_for_proofs([a])
+        self.store((a,))
+        self.engine.kill()
+        tarnd.wait_until(lambda: a.fleet()["why"], "it is known", 10)
+        version = self.origin.change("/v/x")
+        fields = self.by_policy(a, "PURGE")
+        self.assertNotIn("purge-token", fields)
+        self.assertRegex(fields["purge-proof"], r'^none; why="[^"]+"$')
+        self.assertEqual(a.get("/v/x").version, version)
+        self.assertRegex(self.by_policy(a, "PURGE", "wait: 5s", status=503)["purge-proof"], r'^none; why="[^"]+"$')
+        self.engine.start()
+        wait_for_proofs([a])
+        self.assertEqual(self.by_policy(a, "PURGE", "wait: 9s")["purge-proof"], "all")
+
+    def test_an_engine_that_is_silent_delays_a_purge_for_no_longer_than_wait(self):
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        a = self.node("a", policy=True, max_blind="10s", port=wire.port, fleet=", wait: 300ms")
+        wait_for_proofs([a])
+        wire.silence()
+        began = time.monotonic()
+        fields = self.by_policy(a, "PURGE")
+        self.assertLess(time.monotonic() - began, 3)
+        self.assertEqual(fields["purge-proof"], 'none; why="the engine has not confirmed it"')
+
+    def test_clients_that_leave_and_a_node_that_ends_do_not_wait(self):
+        a, b = self.nodes("ab", policy=True, max_blind="20s")
+        b.pause()
+        socks = []
+        for _ in range(20):
+            s = socket.create_connection(("127.0.0.1", a.port))
+            s.sendall(b"PURGE /v/x HTTP/1.1\r\nHost: tarn.test\r\nWait: 500s\r\n\r\n")
+            socks.append(s)
+        tarnd.wait_until(lambda: a.admin("/v1/counters")["fleet.sent"] >= 20, "they are in the log", 10)
+        for s in socks[:10]:
+            s.close()
+        tarnd.wait_until(lambda: a.admin("/v1/counters")["fleet.unproven"] >= 10, "those that left wait no more", 10)
+        self.assertEqual(a.admin("/v1/counters")["fleet.unproven"], 10)
+        began = time.monotonic()
+        a.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        a.process.send_signal(signal.SIGTERM)  # at once
+        self.assertEqual(a.process.wait(20), 0)
+        self.assertLess(time.monotonic() - began, 15)
+        for s in socks[10:]:
+            s.close()
 
     def test_what_is_no_token_is_refused(self):
         a = self.node("a")

@@ -21,9 +21,11 @@ sys.dont_write_bytecode = True
 from tarnd import Tarnd, free_port, wait_until
 
 POLICY = """vcl 4.1;
+import std;
 import tarn;
 backend default {{ .host = "127.0.0.1"; .port = "{port}"; }}
 sub vcl_recv {{
+    if (req.http.wait) {{ tarn.purge_wait(std.duration(req.http.wait, 0s)); }}
     if (req.method == "PURGE") {{ return(purge); }}
     if (req.method == "BAN") {{ ban("req.url == " + req.url); return(synth(200, "banned")); }}
     if (req.method == "TAG") {{ tarn.purge_tag(req.http.tag); return(synth(200, "purged")); }}

@@ -27,6 +27,9 @@ static struct {
         size_t len;
         struct hash128 key; /* of its text */
     } list[TOLD_MAX];
+    bool full;                        /* it takes nothing */
+    bool holds;                       /* it does not answer by itself */
+    struct invalidation_watch *watch; /* that waits for an answer */
 } told;
 
 static uint64_t
@@ -42,7 +45,7 @@ told_append(void *ctx, const struct invalidation *inv)
     if (inv->key != NULL)
         CHECK(hash128_eq(*inv->key, told.list[told.n].key));
     told.n++;
-    return told.n;
+    return told.full ? 0 : told.n;
 }
 
 static void
@@ -51,8 +54,37 @@ told_nothing(void *ctx)
     (void)ctx;
 }
 
-static const struct invalidation_log told_log = {
-    .append = told_append, .begin = told_nothing, .end = told_nothing, .wants_text = true};
+/* The log answers a watch. */
+static void
+watch_answer(struct invalidation_watch *w, bool logged, bool proven, const char *missing)
+{
+    w->logged = logged;
+    w->proven = proven;
+    snprintf(w->token, sizeof(w->token), "%s", logged ? "7-1.01234567" : "");
+    snprintf(w->missing, sizeof(w->missing), "%s", missing);
+    snprintf(w->why, sizeof(w->why), "%s", logged && (proven || !w->all) ? "" : "a \"word\"\n");
+    waiter_notify(w->waiter);
+}
+
+static void
+told_watch(void *ctx, struct invalidation_watch *w)
+{
+    (void)ctx;
+    CHECK(!told.full);
+    CHECK_EQ(told.n, w->ticket); /* that of the last one */
+    list_init(&w->waiting);
+    waiter_arm(w->waiter, &w->waiting);
+    if (told.holds)
+        told.watch = w;
+    else
+        watch_answer(w, true, w->all, "");
+}
+
+static const struct invalidation_log told_log = {.append = told_append,
+    .begin = told_nothing,
+    .end = told_nothing,
+    .watch = told_watch,
+    .wants_text = true};
 
 static void
 expect_key(unsigned i, const char *text, bool soft, bool changed)
@@ -174,6 +206,103 @@ TEST(producers, return_purge_tells_the_keys_of_both_schemes)
     CHECK_EQ(2, told.n);
     expect_key(0, "http://a.test/p?q", false, false);
     expect_key(1, "https://a.test/p?q", false, false);
+    CHECK_EQ(1, count_of(0, "Purge-Token: 7-1.01234567\r\nPurge-Proof: none\r\n"));
+    close_world();
+}
+
+#define PURGES                                                                              \
+    VCL "sub vcl_recv { if (req.http.wait) { tarn.purge_wait(3s); }\n"                      \
+        "  if (req.http.do == \"purge\") { return (purge); }\n"                             \
+        "  if (req.http.do == \"ban\") { ban(\"obj.status == 200\");\n"                     \
+        "    ban(\"obj.status == 201\"); return (synth(299, \"Banned\")); }\n"              \
+        "  if (req.http.do == \"tag\") { tarn.purge_tag(\"a b\"); return (synth(200)); }\n" \
+        "  return (synth(200, \"None\")); }\n"
+#define DO(what) "GET /p HTTP/1.1\r\nDo: " what "\r\n"
+
+TEST(producers, the_answer_of_a_policy_waits_for_the_log)
+{
+    static const char *const requests[] = {DO("purge") HOST, DO("ban") HOST, DO("tag") HOST};
+
+    open_world(PURGES);
+    told.holds = true;
+    for (unsigned i = 0; i < ARRAY_LEN(requests); i++) {
+        ask(0, requests[i]);
+        CHECK_EQ(i, count_of(0, "HTTP/1.1 "));
+        CHECK(told.watch != NULL && !told.watch->all);
+        CHECK_EQ(0, told.watch->timeout_ms);
+        watch_answer(told.watch, true, false, "");
+        world_settle();
+        CHECK_EQ(i + 1, count_of(0, "Purge-Token: 7-1.01234567\r\nPurge-Proof: none\r\n"));
+    }
+    CHECK_EQ(1, count_of(0, "HTTP/1.1 299 Banned\r\n"));
+    /* What purges nothing does not wait. */
+    ask(0, DO("none") "Wait: 1\r\n" HOST);
+    CHECK_EQ(1, count_of(0, "HTTP/1.1 200 None\r\n"));
+    CHECK_EQ(6, count_of(0, "Purge-"));
+    close_world();
+}
+
+TEST(producers, what_is_to_be_proven_and_is_not_is_no_success)
+{
+    open_world(PURGES);
+    told.holds = true;
+    ask(0, DO("ban") "Wait: 1\r\n" HOST);
+    CHECK(told.watch->all);
+    CHECK_EQ(3000, told.watch->timeout_ms);
+    watch_answer(told.watch, true, true, "");
+    world_settle();
+    CHECK_EQ(1, count_of(0, "HTTP/1.1 299 Banned\r\n"));
+    CHECK_EQ(1, count_of(0, "Purge-Proof: all\r\n"));
+    ask(0, DO("ban") "Wait: 1\r\n" HOST);
+    watch_answer(told.watch, true, false, "b, c");
+    world_settle();
+    CHECK_EQ(1, count_of(0, "HTTP/1.1 202 Accepted\r\n"));
+    CHECK_EQ(1, count_of(0, "Purge-Proof: none; missing=\"b, c\"; why=\"a  word  \"\r\n"));
+    ask(0, DO("ban") "Wait: 1\r\n" HOST);
+    watch_answer(told.watch, false, false, "");
+    world_settle();
+    CHECK_EQ(1, count_of(0, "HTTP/1.1 503 Service Unavailable\r\n"));
+    /* Without a room in the log there is nothing to wait for. */
+    told.full = true;
+    ask(0, DO("ban") HOST);
+    CHECK_EQ(2, count_of(0, "HTTP/1.1 299 Banned\r\n"));
+    CHECK_EQ(1,
+        count_of(0, "Purge-Proof: none; why=\"there was no room for it in the fleet's log\"\r\n"));
+    CHECK_EQ(2, count_of(0, "Purge-Token"));
+    close_world();
+}
+
+TEST(producers, vcl_synth_sees_what_became_of_it_and_may_begin_anew)
+{
+    open_world(
+        PURGES "sub vcl_synth { if (req.restarts == 0 && req.http.again) { return (restart); }\n"
+               "  set resp.http.proof = resp.http.Purge-Proof;\n"
+               "  unset resp.http.Purge-Token; return (deliver); }");
+    ask(0, DO("purge") "Again: 1\r\nWait: 1\r\n" HOST);
+    CHECK_EQ(4, told.n);
+    CHECK_EQ(1, count_of(0, "HTTP/1.1 "));
+    CHECK_EQ(1, count_of(0, "proof: all\r\n"));
+    CHECK_EQ(1, count_of(0, "Purge-Proof: all\r\n"));
+    CHECK_EQ(0, count_of(0, "Purge-Token"));
+    close_world();
+}
+
+TEST(producers, a_client_that_leaves_is_waited_for_by_the_log_alone)
+{
+    struct invalidation_watch *w;
+
+    open_world(PURGES);
+    told.holds = true;
+    ask(0, DO("purge") "Wait: 1\r\n" HOST);
+    w = told.watch;
+    CHECK(w != NULL && !w->unwanted);
+    wire_end(&wires.wire[0]);
+    world_settle();
+    CHECK(w->unwanted);
+    CHECK(!proxy_is_idle(world_proxy()));
+    watch_answer(w, true, false, "b");
+    world_settle();
+    CHECK(proxy_is_idle(world_proxy()));
     close_world();
 }
 
@@ -287,6 +416,10 @@ TEST(producers, a_url_is_purged_by_the_policys_own_key)
 TEST_MAIN(
     TEST_ENTRY(producers, an_unsafe_request_tells_its_key_and_what_it_names_of_the_same_origin),
     TEST_ENTRY(producers, return_purge_tells_the_keys_of_both_schemes),
+    TEST_ENTRY(producers, the_answer_of_a_policy_waits_for_the_log),
+    TEST_ENTRY(producers, what_is_to_be_proven_and_is_not_is_no_success),
+    TEST_ENTRY(producers, vcl_synth_sees_what_became_of_it_and_may_begin_anew),
+    TEST_ENTRY(producers, a_client_that_leaves_is_waited_for_by_the_log_alone),
     TEST_ENTRY(producers, a_key_of_the_policys_own_is_told_as_it_was_made),
     TEST_ENTRY(producers, what_a_policy_purges_is_what_was_looked_up),
     TEST_ENTRY(producers, also_of_requests_that_waited_for_the_fetch_of_another),

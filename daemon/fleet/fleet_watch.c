@@ -1,0 +1,134 @@
+/* fleet_watch.c -- a wait for an invalidation, by the request at a worker that made it.
+ *
+ * The wait itself is the management loop's.  The worker hears of its end by the waiter, and until then the watch is the
+ * management loop's to write, except `unwanted`. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cache/invalidation.h"
+#include "daemon/fleet/fleet_priv.h"
+
+_Static_assert((int)INVALIDATION_TOKEN_MAX >= (int)FLEET_TOKEN_TEXT_MAX, "a token is never cut");
+
+struct fleet_watch {
+    struct list link;
+    struct fleet *fleet;
+    struct invalidation_watch *asked; /* the worker's, until its waiter is notified */
+    struct fleet_wait wait;
+    struct task task;
+};
+
+static void
+watch_note_missing(struct fleet_watch *w)
+{
+    struct invalidation_watch *a = w->asked;
+    size_t len = 0;
+
+    for (unsigned i = 0; i < w->wait.nseen; i++) {
+        const struct fleet_seen *seen = &w->wait.seen[i];
+        size_t more = strlen(seen->name) + 2;
+
+        if (!seen->lives || seen->applied || len + more >= sizeof(a->missing))
+            continue;
+        len += (size_t)snprintf(
+            a->missing + len, sizeof(a->missing) - len, "%s%s", len > 0 ? ", " : "", seen->name);
+    }
+}
+
+static void
+watch_end(struct fleet_watch *w)
+{
+    struct invalidation_watch *a = w->asked;
+    struct waiter *waiter = a->waiter;
+    struct fleet *f = w->fleet;
+
+    a->logged = w->wait.logged;
+    a->proven = w->wait.outcome == FLEET_PROVEN;
+    if (a->logged)
+        fleet_token_text(w->wait.token, a->token);
+    if (w->wait.why != NULL)
+        snprintf(a->why, sizeof(a->why), "%s", w->wait.why);
+    if (w->wait.outcome == FLEET_UNPROVEN)
+        watch_note_missing(w);
+    if (a->all)
+        counter_add_shared(
+            f->env.counters, a->proven ? COUNTER_fleet_proven : COUNTER_fleet_unproven, 1);
+    fleet_wait_end(f, &w->wait);
+    task_cancel(&w->task);
+    list_del(&w->link);
+    free(w);
+    waiter_notify(waiter); /* `a` may be gone from here on */
+}
+
+static void
+watch_run(struct task *t)
+{
+    struct fleet_watch *w = container_of(t, struct fleet_watch, task);
+
+    if (w->wait.outcome != FLEET_WAITS)
+        watch_end(w);
+}
+
+static void
+watch_refuse(struct invalidation_watch *a, const char *why)
+{
+    snprintf(a->why, sizeof(a->why), "%s", why);
+    waiter_notify(a->waiter);
+}
+
+/* On the management loop. */
+static void
+watch_land(struct post *p)
+{
+    struct invalidation_watch *a = container_of(p, struct invalidation_watch, post);
+    struct fleet *f = a->log;
+    int64_t timeout_ms = a->timeout_ms > 0 ? a->timeout_ms : f->env.conf->wait;
+    struct fleet_watch *w;
+    const char *why;
+
+    OBJ_CHECK(f, FLEET_MAGIC);
+    if (!fleet_is_up(f, &why)) {
+        watch_refuse(a, why);
+        return;
+    }
+    w = calloc(1, sizeof(*w));
+    if (w == NULL) {
+        watch_refuse(a, terr_text(TERR_NOMEM));
+        return;
+    }
+    w->fleet = f;
+    w->asked = a;
+    task_init(&w->task, &f->env.loop->tasks, watch_run);
+    w->wait = (struct fleet_wait){.task = &w->task,
+        .ticket = a->ticket,
+        .all = a->all,
+        .deadline_ms = loop_deadline(f->env.loop, timeout_ms)};
+    list_add_tail(&f->watches, &w->link);
+    fleet_wait_start(f, &w->wait);
+}
+
+void
+fleet_watch(struct fleet *f, struct invalidation_watch *a)
+{
+    OBJ_CHECK(f, FLEET_MAGIC);
+    a->log = f;
+    a->post.land = watch_land;
+    list_init(&a->waiting);
+    waiter_arm(a->waiter, &a->waiting); /* the management loop's from the next line on */
+    inbox_send(&f->env.loop->inbox, &a->post);
+}
+
+void
+fleet_watches_tick(struct fleet *f)
+{
+    struct list *next;
+
+    for (struct list *l = f->watches.next; l != &f->watches; l = next) {
+        struct fleet_watch *w = container_of(l, struct fleet_watch, link);
+
+        next = l->next;
+        if (atomic_load(&w->asked->unwanted))
+            watch_end(w);
+    }
+}
