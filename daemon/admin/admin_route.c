@@ -125,6 +125,19 @@ route_missing(struct admin_call *c)
     admin_answer(c, 404, o);
 }
 
+/* Balancers and browsers put things of their own behind what they read. */
+static bool
+route_takes_query(struct admin_call *c, const struct admin_route *route)
+{
+    if (c->query.len == 0 || c->method == HTTP_M_GET || c->method == HTTP_M_HEAD ||
+        strchr(route->asks, '?') != NULL)
+        return true;
+    admin_fail(c, 400, "in the body: see GET /v1",
+        "this takes nothing in the query, which is '%.*s'",
+        (int)(c->query.len < ADMIN_NAME_MAX ? c->query.len : ADMIN_NAME_MAX), c->query.ptr);
+    return false;
+}
+
 void
 admin_route(struct admin_call *c)
 {
@@ -138,6 +151,8 @@ admin_route(struct admin_call *c)
             continue;
         if (admin_routes[i].method == method) {
             c->allow[0] = '\0';
+            if (!route_takes_query(c, &admin_routes[i]))
+                return;
             admin_routes[i].handler(c);
             tassert((c->status != 0) != (c->resume != NULL)); /* each answers, now or later */
             return;

@@ -311,6 +311,19 @@ TEST(admin, a_body_that_is_not_what_is_wanted_is_told_why)
     world_close();
 }
 
+/* What was meant for the body does not go unheard. */
+TEST(admin, a_change_takes_no_query_but_its_own)
+{
+    world_open("{}");
+    expect(
+        "POST /v1/purge?wait=all" H, "{\"url\": \"/\"}", 400, "hint", "in the body: see GET /v1");
+    expect("PUT /v1/policies/active?name=a" H, "{\"name\": \"b\"}", 400, "error",
+        "this takes nothing in the query, which is 'name=a'");
+    CHECK_STR("", said.used);
+    json_decref(answer("GET /v1/status?_=1" H, NULL, 200));
+    world_close();
+}
+
 TEST(admin, a_body_has_a_bound)
 {
     struct ask *a;
@@ -778,6 +791,7 @@ main(void)
         TEST_ENTRY(admin, another_sites_page_may_ask_nothing),
         TEST_ENTRY(admin, the_page_comes_without_the_token_and_runs_nothing_but_its_own_script),
         TEST_ENTRY(admin, a_body_that_is_not_what_is_wanted_is_told_why),
+        TEST_ENTRY(admin, a_change_takes_no_query_but_its_own),
         TEST_ENTRY(admin, a_body_has_a_bound),
         TEST_ENTRY(admin, what_came_malformed_is_answered_and_the_connection_ends),
         TEST_ENTRY(admin, a_slow_client_is_waited_for_and_one_that_left_is_forgotten),
