@@ -56,11 +56,13 @@ fetch_hop_write(struct fetch *f)
 {
     const struct peers *peers = f->proxy->peers;
     struct fetch_hop *h = f->hop;
+    int err;
 
     tassert(fetch_hops(f) && f->backend != NULL);
     h->question.to = slice_str(director_name(backend_director(f->backend)));
-    h->field = hop_ask(&h->question, peers_now(peers), f->host, http_path(&f->req), &f->arena);
-    return h->field.ptr == NULL ? TERR_NOMEM : fetch_write_request(f, &f->request);
+    h->field = hop_ask(&h->question, &f->arena);
+    err = h->field.ptr == NULL ? TERR_NOMEM : fetch_write_request(f, &f->request);
+    return err != 0 ? err : hop_sign(&f->request, peers_now(peers));
 }
 
 /* What only a policy could know of it, or a body, stays here. */

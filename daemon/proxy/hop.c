@@ -8,6 +8,7 @@
 #include "daemon/base/arena.h"
 #include "daemon/base/hex.h"
 #include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
 #include "daemon/tls/digest.h"
 
 enum {
@@ -75,19 +76,67 @@ hop_or_dash(struct slice s)
     return s.len > 0 ? s : SLICE_LIT("-");
 }
 
-/* The code of what is asked, where `front` is the field without it.  False: too long. */
-static bool
-hop_code(const uint8_t secret[PEERS_SECRET], struct slice front, struct slice method,
-    struct slice host, struct slice path, uint8_t out[PEERS_CODE])
+static struct slice
+hop_trimmed(struct slice s)
 {
-    char text[LIMIT_HEAD_BYTES + 64];
-    int n = snprintf(text, sizeof(text), "%.*s\n%.*s\n%.*s\n%.*s", (int)front.len, front.ptr,
-        (int)method.len, method.ptr, (int)host.len, host.ptr, (int)path.len, path.ptr);
+    while (s.len > 0 && (s.ptr[0] == ' ' || s.ptr[0] == '\t'))
+        s = slice_of(s.ptr + 1, s.len - 1);
+    while (s.len > 0 && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t'))
+        s.len--;
+    return s;
+}
 
-    if (n < 0 || (size_t)n >= sizeof(text))
+/* As both sides have it: in lower case, without the space around. */
+static size_t
+hop_put_field(char *out, size_t room, struct slice name, struct slice value)
+{
+    value = hop_trimmed(value);
+    if (name.len + value.len + 2 > room)
+        return room + 1;
+    for (size_t i = 0; i < name.len; i++)
+        out[i] = (char)(name.ptr[i] >= 'A' && name.ptr[i] <= 'Z' ? name.ptr[i] | 32 : name.ptr[i]);
+    out[name.len] = ':';
+    if (value.len > 0)
+        memcpy(out + name.len + 1, value.ptr, value.len);
+    out[name.len + 1 + value.len] = '\n';
+    return name.len + value.len + 2;
+}
+
+/* Fields in front of Tarn-Peer. */
+static unsigned
+hop_nsigned(const struct http_message *m)
+{
+    const struct http_field *f = http_find_name(m, HOP_FIELD, NULL);
+
+    tassert(f != NULL);
+    return (unsigned)(f - m->fields);
+}
+
+/* The code of a question, where `front` is the field without it: of all that is asked in front of it, except what is of
+ * the connection (RFC 9110 7.6.1).  False: too long. */
+static bool
+hop_code(const uint8_t secret[PEERS_SECRET], struct slice front, const struct http_message *m,
+    uint8_t out[PEERS_CODE])
+{
+    struct slice method = http_slice(m, m->method_off, m->method_len);
+    struct slice host = http_host(m), path = http_path(m);
+    const unsigned nsigned = hop_nsigned(m);
+    char text[2 * LIMIT_HEAD_BYTES];
+    int n = snprintf(text, sizeof(text), "%.*s\n%.*s\n%.*s\n%.*s\n", (int)front.len, front.ptr,
+        (int)method.len, method.ptr, (int)host.len, host.ptr, (int)path.len, path.ptr);
+    size_t len = (size_t)n;
+
+    if (n < 0)
         return false;
-    return digest_hmac(
-        slice_of((const char *)secret, PEERS_SECRET), slice_of(text, (size_t)n), out);
+    for (unsigned i = 0; i < nsigned && len < sizeof(text); i++) {
+        const struct http_field *f = &m->fields[i];
+        enum http_field_id id = (enum http_field_id)f->id;
+
+        if (id != HTTP_F_HOST && (http_field_flags(id) & HTTP_HOP) == 0)
+            len += hop_put_field(text + len, sizeof(text) - len, http_name(m, f), http_value(m, f));
+    }
+    return len <= sizeof(text) &&
+           digest_hmac(slice_of((const char *)secret, PEERS_SECRET), slice_of(text, len), out);
 }
 
 /* Or a dash; how many bytes. */
@@ -103,17 +152,14 @@ hop_put_hex(char *out, struct slice bytes)
 }
 
 struct slice
-hop_ask(const struct hop_question *q, const struct peers_set *set, struct slice host,
-    struct slice path, struct arena *a)
+hop_ask(const struct hop_question *q, struct arena *a)
 {
     size_t room = 512 + q->fleet.len + q->from.len + q->to.len + q->backend.len +
                   2 * (q->key.len + q->identity.len);
     struct slice client = hop_or_dash(q->client), backend = hop_or_dash(q->backend);
     char *text = arena_alloc(a, room);
-    uint8_t code[PEERS_CODE];
     int n;
 
-    tassert(set->nsecrets > 0);
     if (text == NULL)
         return slice_of(NULL, 0);
     n = snprintf(text, room,
@@ -125,11 +171,33 @@ hop_ask(const struct hop_question *q, const struct peers_set *set, struct slice 
     n += snprintf(text + n, room - (size_t)n, " %.*s ", (int)backend.len, backend.ptr);
     n += hop_put_hex(text + n, q->key);
     tassert(n > 0 && (size_t)n + CODE_HEX + 2 < room);
-    if (!hop_code(set->secrets[0], slice_of(text, (size_t)n), SLICE_LIT("GET"), host, path, code))
-        return slice_of(NULL, 0);
     text[n++] = ' ';
-    hex_put(text + n, code, sizeof(code));
+    memset(text + n, '0', CODE_HEX);
     return slice_of(text, (size_t)n + CODE_HEX);
+}
+
+/* The field's value in front of its code. */
+static struct slice
+hop_front(struct slice value)
+{
+    tassert(value.len > CODE_HEX + 1);
+    return slice_of(value.ptr, value.len - CODE_HEX - 1);
+}
+
+int
+hop_sign(struct http_message *m, const struct peers_set *set)
+{
+    const struct http_field *f = http_find_name(m, HOP_FIELD, NULL);
+    uint8_t code[PEERS_CODE];
+    struct slice value;
+
+    tassert(f != NULL && set->nsecrets > 0);
+    value = http_value(m, f);
+    if (!hop_code(set->secrets[0], hop_front(value), m, code))
+        return TERR_HEADTOOBIG;
+    /* In place: the message was built, and is the caller's. */
+    hex_put((char *)(uintptr_t)value.ptr + value.len - CODE_HEX, code, sizeof(code));
+    return 0;
 }
 
 /* In constant time. */
@@ -144,19 +212,26 @@ hop_codes_equal(const uint8_t *a, const uint8_t *b)
 }
 
 static bool
-hop_is_signed(
-    const struct peers_set *set, struct slice front, struct slice hex, const struct http_message *m)
+hop_is_signed(const struct peers_set *set, struct slice value, const struct http_message *m)
 {
-    struct slice method = http_slice(m, m->method_off, m->method_len);
     uint8_t said[PEERS_CODE], code[PEERS_CODE];
 
-    if (hex.len != CODE_HEX || !hex_take(said, hex))
+    if (!hex_take(said, slice_of(value.ptr + value.len - CODE_HEX, CODE_HEX)))
         return false;
     for (unsigned i = 0; i < set->nsecrets; i++)
-        if (hop_code(set->secrets[i], front, method, http_host(m), http_path(m), code) &&
-            hop_codes_equal(code, said))
+        if (hop_code(set->secrets[i], hop_front(value), m, code) && hop_codes_equal(code, said))
             return true;
     return false;
+}
+
+void
+hop_keep_signed(struct http_message *m)
+{
+    m->nfields = (uint16_t)hop_nsigned(m);
+    m->present = 0;
+    for (unsigned i = 0; i < m->nfields; i++)
+        if (m->fields[i].id != HTTP_F_OTHER)
+            m->present |= HTTP_BIT(m->fields[i].id);
 }
 
 static bool
@@ -187,8 +262,7 @@ hop_read(struct hop_question *out, const struct peers_set *set, const struct htt
         return HOP_VERSION;
     if (n != ASK_WORDS)
         return HOP_MALFORMED;
-    if (!hop_is_signed(set, slice_of(value.ptr, (size_t)(words[ASK_WORDS - 1].ptr - value.ptr) - 1),
-            words[ASK_WORDS - 1], m))
+    if (words[ASK_WORDS - 1].len != CODE_HEX || !hop_is_signed(set, value, m))
         return HOP_UNSIGNED;
     *out = (struct hop_question){.fleet = words[1],
         .from = words[2],

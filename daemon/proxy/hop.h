@@ -5,8 +5,9 @@
  *
  * in a question and in its answer; where the owner of the key does not answer it, its response has no such field.  What the question asks for is decided
  * where the client is (vcl_recv, vcl_hash, the route's rules); what becomes of the response is decided by the owner
- * (vcl_backend_*): neither is decided twice.  CODE is an HMAC-SHA-256 of what stands before it, method, host and path,
- * in hexadecimal.  Times: ms.
+ * (vcl_backend_*): neither is decided twice.  CODE is an HMAC-SHA-256 of what stands before it, method, host, path and
+ * the fields in front of this one but those of the connection, in hexadecimal: what is asked once can be asked again,
+ * and nothing else.  What a proxy between nodes puts behind it means nothing.  Times: ms.
  *
  * Threads: none of their own.
  */
@@ -37,9 +38,10 @@ struct hop_question {
     struct slice identity, key;
 };
 
-/* In the arena; .ptr NULL: no memory.  Of a GET. */
-struct slice hop_ask(const struct hop_question *q, const struct peers_set *set, struct slice host,
-    struct slice path, struct arena *a);
+/* The field, without its code; in the arena; .ptr NULL: no memory. */
+struct slice hop_ask(const struct hop_question *q, struct arena *a);
+/* Puts the code into the field of a message that was built.  0 or TERR_HEADTOOBIG. */
+int hop_sign(struct http_message *m, const struct peers_set *set);
 enum hop_refusal {
     HOP_GOOD,
     HOP_MALFORMED, /* no field, two, or not of this form */
@@ -49,6 +51,8 @@ enum hop_refusal {
 /* *out borrows from the message. */
 enum hop_refusal hop_read(
     struct hop_question *out, const struct peers_set *set, const struct http_message *m);
+/* Of one that is HOP_GOOD: leaves what is signed.  What was read goes on to borrow from it. */
+void hop_keep_signed(struct http_message *m);
 /* As it was before it was hexadecimal; .ptr NULL: it is none, or no memory. */
 struct slice hop_unhexed(struct slice hex, struct arena *a);
 

@@ -55,8 +55,9 @@ hop_text(enum hop_refusal refusal)
         [HOP_MALFORMED] = "it has no field Tarn-Peer, or one of another form: only nodes of the "
                           "fleet may ask here",
         [HOP_VERSION] = "its field Tarn-Peer is of another version of tarnd",
-        [HOP_UNSIGNED] = "its code is not of this fleet: another engine, another fleet's node, or "
-                         "no node at all",
+        [HOP_UNSIGNED] =
+            "its code is not of this fleet: another engine, another fleet's node, a proxy that "
+            "changes what nodes ask, or no node at all",
     };
 
     return texts[refusal];
@@ -72,7 +73,6 @@ hop_edit(struct req *r)
 
     if (err != 0)
         return err;
-    message_edit_unset(e, HOP_FIELD, HTTP_F_OTHER);
     message_edit_unset(e, SLICE_LIT("Surrogate-Capability"), HTTP_F_SURROGATE_CAPABILITY);
     if (e->head.authority_len > 0) /* RFC 9112 3.2.2: the target's authority is what counts */
         err = message_edit_set(e, SLICE_LIT("Host"), HTTP_F_HOST, http_host(&r->x->head));
@@ -232,6 +232,7 @@ req_hop_admit(struct req *r)
     refusal = hop_read(&q, peers_now(peers), &r->x->head);
     if (refusal != HOP_GOOD)
         return hop_deny(r, 403, hop_text(refusal), true);
+    hop_keep_signed(&r->x->head);
     why = hop_wrong(r, &q, peers_env(peers), &loud);
     if (why != NULL)
         return hop_deny(r, 421, why, loud);

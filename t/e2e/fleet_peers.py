@@ -427,6 +427,36 @@ class Peers(FleetTest):
         self.assertEqual(self.origin.asked["/v/x"], 0)
         self.assertEqual(self.count(a, "denied"), 8)
 
+    def test_what_was_asked_can_be_asked_again_and_nothing_else(self):
+        port = free_port()
+        wire = Wire(port)
+        self.addCleanup(wire.close)
+        seen = wire.listen()
+        a = self.node("a", peers=True)
+        b = self.node("b", peers=True, peer_port=port, fleet=f", address: '127.0.0.1:{wire.port}'")
+        wait_for_proofs([a, b])
+        wait_until(lambda: self.knows(a, 1), "a knows b", 30)
+        for i in range(200):
+            a.get(f"/v/{i}", "Cookie: a=1", "X-Any:  thing ")
+            if seen:
+                break
+        question = bytes(seen).split(b"\r\n\r\n")[0] + b"\r\n\r\n"
+        self.assertIn(b"X-Any: ", question)
+
+        def ask(text):
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+                s.sendall(text)
+                return s.recv(65536)[:12]
+
+        self.assertEqual(ask(question), b"HTTP/1.1 200")
+        self.assertEqual(ask(question.replace(b"X-Any", b"x-any")), b"HTTP/1.1 200")
+        # What a proxy on the way puts behind it is dropped (hop_test).
+        self.assertEqual(ask(question.replace(b"\r\n\r\n", b"\r\nX-Request-Id: 7\r\nCookie: evil=1\r\n\r\n")), b"HTTP/1.1 200")
+        for old, new in ((b"Cookie: a=1", b"Cookie: a=2"), (b"Cookie: a=1\r\n", b""), (b"X-Any: ", b"X-Host: evil\r\nX-Any: "),
+                         (b"X-Any", b"X-Ana"), (b"GET /v", b"GET /w"), (b"GET", b"HEAD"), (b"tarn.test", b"evil.test")):
+            self.assertIn(old, question)
+            self.assertEqual(ask(question.replace(old, new, 1)), b"HTTP/1.1 403", (old, new))
+
     def test_a_client_cannot_say_that_it_is_a_node(self):
         a = self.peers()[0]
         self.assertEqual(a.ask("/v/x", "Tarn-Peer: 1 shop b a 0 0 0 0 http - - 0").status, 200)

@@ -117,6 +117,7 @@ class Wire:
         self.delay = 0
         self.pairs = {}
         self.clients = set()
+        self.heard = None
         self.lock = threading.Lock()
         self.stop = False
         threading.Thread(target=self.run, daemon=True).start()
@@ -157,6 +158,11 @@ class Wire:
             self.pairs[server] = client
             self.clients.add(client)
 
+    def listen(self):
+        """What clients send from now on."""
+        self.heard = bytearray()
+        return self.heard
+
     def pass_on(self, s):
         other = self.pairs.get(s)
         if other is None:
@@ -164,6 +170,8 @@ class Wire:
         try:
             data = s.recv(65536)
             if data:
+                if self.heard is not None and s in self.clients:
+                    self.heard += data
                 time.sleep(self.delay)
                 other.sendall(data)
                 return

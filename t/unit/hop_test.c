@@ -28,19 +28,42 @@ static const struct hop_question asked = {.fleet = {"shop", 4},
     .backend = {"images", 6},
     .key = {"\"x\0y", 4}};
 
-/* A GET with this field `times` times. */
+/* A GET with this field `times` times, and another one. */
 static struct http_message
-message(struct arena *a, const char *host, const char *path, struct slice field, unsigned times)
+message_with(struct arena *a, const char *host, const char *path, struct slice field,
+    unsigned times, const char *name, const char *value)
 {
     struct http_message m = {.base = NULL};
     struct message_out o = {.full = false};
 
-    CHECK_EQ(0, message_out_begin(&o, &m, a, 8192, 4));
+    CHECK_EQ(0, message_out_begin(&o, &m, a, 8192, 8));
     message_out_request(&o, HTTP_M_GET, SLICE_LIT("GET"), slice_str(path), slice_str(host));
+    if (name != NULL)
+        message_out_field(&o, http_field_id(name, strlen(name)), slice_str(name), slice_str(value));
     for (unsigned i = 0; i < times; i++)
         message_out_field(&o, HTTP_F_OTHER, HOP_FIELD, field);
+    message_out_field(&o, HTTP_F_COOKIE, SLICE_LIT("Cookie"), SLICE_LIT("behind=it"));
     CHECK_EQ(0, message_out_end(&o));
     return m;
+}
+
+static struct http_message
+message(struct arena *a, const char *host, const char *path, struct slice field, unsigned times)
+{
+    return message_with(a, host, path, field, times, "Accept", "text/html");
+}
+
+/* As it is asked with such a message. */
+static struct slice
+signed_field(const struct peers_set *set, const char *host, const char *path, struct arena *a)
+{
+    struct slice field = hop_ask(&asked, a);
+    struct http_message m;
+
+    CHECK(field.ptr != NULL);
+    m = message(a, host, path, field, 1);
+    CHECK_EQ(0, hop_sign(&m, set));
+    return http_value(&m, http_find_name(&m, HOP_FIELD, NULL));
 }
 
 TEST(hop, a_question_is_read_as_it_was_asked)
@@ -54,10 +77,12 @@ TEST(hop, a_question_is_read_as_it_was_asked)
 
     arena_pool_init(&pool, 4, NULL);
     arena_init(&a, &pool);
-    field = hop_ask(&asked, &set, SLICE_LIT("a.test"), SLICE_LIT("/x?y"), &a);
-    CHECK(field.ptr != NULL);
+    field = signed_field(&set, "a.test", "/x?y", &a);
     m = message(&a, "a.test", "/x?y", field, 1);
     CHECK_EQ(HOP_GOOD, hop_read(&q, &set, &m));
+    hop_keep_signed(&m);
+    CHECK_EQ(1, m.nfields);
+    CHECK(http_has(&m, HTTP_F_ACCEPT) && !http_has(&m, HTTP_F_COOKIE));
     CHECK(
         slice_eq(q.fleet, asked.fleet) && slice_eq(q.from, asked.from) && slice_eq(q.to, asked.to));
     CHECK(slice_eq(q.backend, asked.backend) && slice_eq(q.client, asked.client));
@@ -83,12 +108,19 @@ TEST(hop, what_is_changed_on_its_way_is_not_signed)
     struct peers_set set = secrets(1), next = secrets(2), other = secrets(1);
     struct hop_question q;
     struct http_message m;
+    static const struct {
+        const char *name, *value;
+        enum hop_refusal verdict;
+    } fields[] = {{"Accept", "text/html", HOP_GOOD}, {"accept", "  text/html ", HOP_GOOD},
+        {"Accept", "text/htm", HOP_UNSIGNED}, {"Accept", "text/html, x", HOP_UNSIGNED},
+        {"Accepta", "text/html", HOP_UNSIGNED}, {"Cookie", "a=b", HOP_UNSIGNED},
+        {NULL, NULL, HOP_UNSIGNED}, {"Connection", "close", HOP_UNSIGNED}};
     struct slice field;
     char text[1024];
 
     arena_pool_init(&pool, 4, NULL);
     arena_init(&a, &pool);
-    field = hop_ask(&asked, &set, SLICE_LIT("a.test"), SLICE_LIT("/x"), &a);
+    field = signed_field(&set, "a.test", "/x", &a);
     CHECK(field.len < sizeof(text));
     for (size_t i = 0; i < field.len; i++) {
         memcpy(text, field.ptr, field.len);
@@ -102,6 +134,11 @@ TEST(hop, what_is_changed_on_its_way_is_not_signed)
     CHECK_EQ(HOP_UNSIGNED, hop_read(&q, &set, &m));
     m = message(&a, "a.test", "/y", field, 1);
     CHECK_EQ(HOP_UNSIGNED, hop_read(&q, &set, &m));
+    /* Nor another field, or one less; what is of the connection, and how a name is written, is the wire's. */
+    for (unsigned i = 0; i < ARRAY_LEN(fields); i++) {
+        m = message_with(&a, "a.test", "/x", field, 1, fields[i].name, fields[i].value);
+        CHECK_EQ(fields[i].verdict, hop_read(&q, &set, &m));
+    }
     m = message(&a, "a.test", "/x", field, 2);
     CHECK_EQ(HOP_MALFORMED, hop_read(&q, &set, &m));
     m = message(&a, "a.test", "/x", field, 0);
