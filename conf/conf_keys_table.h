@@ -418,8 +418,9 @@
     X(max_blind, MS, 30 * CONF_S, 1 * CONF_S, CONF_H,                                              \
       "How long a node trusts what it has stored without having heard from the engine; then "      \
       "everything stored is stale until it has")                                                   \
-    X(wait, MS, 2 * CONF_S, 0, 60 * CONF_S,                                                        \
-      "How long a purge with wait=all waits for all nodes, by default")                            \
+    X(wait, MS, 2 * CONF_S, 10, 60 * CONF_S,                                                       \
+      "How long a purge with wait=all waits for all nodes, by default; and any other one, and the " \
+      "answer of a policy that purges, for the engine to have it")                            \
     X(peers, WORDS, "off", 0, CONF_WORDS_MAX,                                                      \
       "engine: a node that lacks an object asks the one that owns its key, of those that the engine " \
       "knows, by consistent hashing; so the fleet fetches it once. A list of host:port, or dns:NAME: " \

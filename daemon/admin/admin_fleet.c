@@ -107,7 +107,7 @@ fleet_ask_possible(struct admin_call *c)
 
     if (c->fleet.local || c->admin->env.fleet == NULL || fleet_is_up(c->admin->env.fleet, &why))
         return true;
-    admin_fail(c, 503, "\"local\": true does it at this node alone",
+    admin_fail(c, 503, "\"local\": true, or --local, does it at this node alone",
         "the fleet's engine cannot be reached: %s; nothing was done", why);
     return false;
 }
@@ -137,9 +137,9 @@ admin_fleet_asked(struct admin_call *c, const json_t *body)
         admin_fail(c, 400, "one of them", "what is local is not waited for at all nodes");
         return false;
     }
-    if (timeout != NULL && (!json_is_integer(timeout) || json_integer_value(timeout) < 0 ||
+    if (timeout != NULL && (!json_is_integer(timeout) || json_integer_value(timeout) < 1 ||
                                json_integer_value(timeout) > FLEET_TIMEOUT_MAX_MS)) {
-        admin_fail(c, 400, NULL, "the member 'timeout_ms' must be a number from 0 to %d",
+        admin_fail(c, 400, NULL, "the member 'timeout_ms' must be a number from 1 to %d",
             FLEET_TIMEOUT_MAX_MS);
         return false;
     }
@@ -214,6 +214,10 @@ fleet_call_resume(struct admin_call *c)
 
     if (w->outcome == FLEET_WAITS)
         return;
+    if (!w->logged && w->ticket == 0) {
+        admin_fail(c, 409, "purge again: that has a token of this engine", "%s", w->why);
+        return;
+    }
     json_put(o, "token", fleet_token_json(w));
     json_put_text(o, "proof", w->outcome == FLEET_PROVEN ? "all" : "none");
     if (w->why != NULL)
@@ -221,7 +225,8 @@ fleet_call_resume(struct admin_call *c)
     if (w->all)
         json_put(o, "nodes", fleet_seen_json(w));
     counter_add_shared(c->admin->env.counters,
-        w->outcome == FLEET_PROVEN ? COUNTER_fleet_proven : COUNTER_fleet_unproven, w->all ? 1 : 0);
+        w->outcome == FLEET_PROVEN ? COUNTER_fleet_proven : COUNTER_fleet_unproven,
+        w->all && w->ticket > 0 ? 1 : 0); /* a token is asked for again and again */
     call->answer = NULL;
     admin_answer(c,
         w->outcome == FLEET_PROVEN || w->outcome == FLEET_LOGGED ? call->status
@@ -278,7 +283,7 @@ admin_do_fleet_proof(struct admin_call *c)
 {
     const struct admin_env *env = &c->admin->env;
     static const struct admin_arg args[] = {
-        {"timeout_ms", 10, 0, FLEET_TIMEOUT_MAX_MS, NULL}, {NULL, 0, 0, 0, NULL}};
+        {"timeout_ms", 10, 1, FLEET_TIMEOUT_MAX_MS, NULL}, {NULL, 0, 0, 0, NULL}};
     uint64_t timeout = (uint64_t)env->conf->fleet.wait;
     struct fleet_token token;
     struct fleet_call *call;

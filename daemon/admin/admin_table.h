@@ -59,7 +59,7 @@
       "trusted, and all nodes")                                                                    \
     X(GET, "/v1/fleet/proofs/*", fleet_proof, "?timeout_ms=integer",                               \
       "Has every node applied the purge or ban with this token, of this node or another one? 200; " \
-      "202 and the list when not all have after timeout_ms")                                       \
+      "202 and the list when not all have after timeout_ms; 409: it is of another engine")         \
     X(GET, "/v1/fleet/shared", fleet_shared, "",                                                   \
       "What all nodes have alike, its versions, and what each node says of them")                  \
     X(PUT, "/v1/fleet/policies/*", fleet_policy, "?timeout_ms=integer text",                       \

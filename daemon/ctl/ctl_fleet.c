@@ -78,7 +78,9 @@ fleet_show_head(const json_t *o)
         printf("%-12s %lld invalidations are not in the log yet\n", "queued",
             (long long)json_integer_value(json_object_get(o, "queued")));
     ctl_seconds(left, proofs_in);
-    if (proofs_in > 0)
+    if (why != NULL && why[0] != '\0')
+        printf("%-12s none while that is so\n", "proofs");
+    else if (proofs_in > 0)
         printf("%-12s none for %s: the engine is new\n", "proofs", left);
 }
 
@@ -205,7 +207,7 @@ ctl_fleet_ms(const char *text)
     double n = strtod(text, &end);
 
     for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-        if (end != text && strcmp(end, units[i].unit) == 0 && n >= 0 &&
+        if (end != text && strcmp(end, units[i].unit) == 0 && n * units[i].ms >= 1 &&
             n * units[i].ms <= CTL_TIMEOUT_MAX_MS)
             return (long long)(n * units[i].ms);
     return -1;
@@ -218,10 +220,15 @@ ctl_fleet_path(struct ctl *c, const char *prefix, const char *name, char **out)
     long long ms = 10000;
 
     *out = NULL;
+    if (name != NULL && name[0] == '\0') {
+        ctl_say("the name or token is empty");
+        free(path);
+        return CTL_USAGE;
+    }
     if (c->timeout != NULL)
         ms = ctl_fleet_ms(c->timeout);
     if (ms < 0) {
-        ctl_say("--timeout %s: a time with its unit, as 5s or 300ms, 10m at most", c->timeout);
+        ctl_say("--timeout %s: a time with its unit, as 5s or 300ms, from 1ms to 10m", c->timeout);
         free(path);
         return CTL_USAGE;
     }
@@ -247,7 +254,8 @@ ctl_fleet_ask(struct ctl *c, json_t *body)
         long long ms = ctl_fleet_ms(c->timeout);
 
         if (ms < 0) {
-            ctl_say("--timeout %s: a time with its unit, as 5s or 300ms, 10m at most", c->timeout);
+            ctl_say(
+                "--timeout %s: a time with its unit, as 5s or 300ms, from 1ms to 10m", c->timeout);
             return CTL_USAGE;
         }
         c->patience_ms = ms;
@@ -305,17 +313,17 @@ fleet_judge_proof(const struct ctl *c, const json_t *o)
     }
     ctl_say("unproven: %s", why != NULL ? why : "tarnd gives no proof");
     fleet_say_missing(o);
+    if (fleet_text(o, "token") != NULL)
+        fprintf(stderr, "    later: tarnctl fleet proof %s\n", fleet_text(o, "token"));
     return CTL_UNPROVEN;
 }
 
 int
 ctl_fleet_proven(const struct ctl *c, const json_t *o)
 {
-    if (!c->wait)
-        return CTL_DONE;
-    if (strcmp(c->wait_for, "log") != 0)
+    if (c->wait && strcmp(c->wait_for, "log") != 0)
         return fleet_judge_proof(c, o);
-    if (!c->json)
+    if (!c->json && fleet_text(o, "token") != NULL)
         printf("it is in the fleet's log: %s\n", fleet_text(o, "token"));
     return CTL_DONE;
 }

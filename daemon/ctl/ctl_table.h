@@ -77,7 +77,9 @@
     X("fleet", "[status]", 0, 1, fleet,                                                            \
       "STATE of a node: in step; lags, when it has not applied what was in the log a second\n" \
       "ago; not of this engine, when it reports to another one, or to what this one was;\n" \
-      "unknown, when it has ended without a word.  LAG is the time in the log from its position to\n" \
+      "unknown, when it has ended without a word; not seen, while this one does not reach the\n" \
+      "engine.  MOVED: since it was seen in another POSITION.  PEER: its address for other nodes.\n" \
+      "See also `fleet proof`, `fleet shared`, `fleet vcl`, `fleet param` and `fleet table`.  LAG is the time in the log from its position to\n" \
       "the newest.  Exit status 1: this node trusts nothing that it has stored, or a node is not\n" \
       "in step.\n",                                                                                \
       "nodes that share invalidations, and for how long this one trusts what it has stored")       \

@@ -254,6 +254,9 @@ static void
 fleet_claim(struct fleet *f)
 {
     tassert(f->state == FLEET_APART);
+    if (!f->catches_up && !fleet_id_is_none(f->position))
+        f->missed = f->position;
+    f->catches_up = false;
     f->position = (struct fleet_id){0, 0};
     f->state = FLEET_CLAIMING;
     f->report_sent_ms = fleet_now(f);
@@ -354,7 +357,16 @@ fleet_take_hello(struct fleet *f, const struct engine_reply *r)
     f->joined = true;
     elog(ELOG_INFO, "fleet: node '%s' has joined fleet '%s' at %s", f->env.conf->node,
         f->env.conf->name, fleet_id_text(id, text).ptr);
-    fleet_report(f);
+    f->catches_up = true;
+    f->nmissed = 0;
+    fleet_read_missed(f);
+}
+
+static bool
+fleet_may_report(const struct fleet *f)
+{
+    return f->commands.state == LINK_UP && f->state == FLEET_IN && f->anchored && !f->reports &&
+           !f->catches_up;
 }
 
 static void
@@ -394,6 +406,8 @@ fleet_take_anchor(struct fleet *f, const struct engine_reply *r)
     if (engine_reply_count(r) == 1) {
         f->anchored = true;
         f->report_due = true;
+        if (f->catches_up) /* its question went with the connection before */
+            fleet_read_missed(f);
         return;
     }
     /* The engine has lost what it had, or has trimmed it. */
@@ -533,6 +547,7 @@ fleet_is_refused(struct link *k, unsigned tag, const struct engine_reply *r)
         [TAG_NEWEST] = "XREVRANGE",
         [TAG_READ] = "XREAD",
         [TAG_PLACE] = "XRANGE",
+        [TAG_MISSED] = "XRANGE",
         [TAG_LEAVING] = "GET",
         [TAG_TIDY] = "GET",
         [TAG_SECRET] = "SET"};
@@ -589,6 +604,9 @@ fleet_take(struct fleet *f, unsigned tag, const struct engine_reply *r)
         break;
     case TAG_PLACE:
         fleet_take_place(f, r);
+        break;
+    case TAG_MISSED:
+        fleet_take_missed(f, r);
         break;
     case TAG_LEAVING:
         fleet_take_leaving(f, r);
@@ -676,7 +694,7 @@ fleet_due(struct fleet *f)
         fleet_distrust(f, "once more");
     if (f->state == FLEET_APART && now >= f->claim_ms && f->engine_timed)
         fleet_claim(f);
-    if (f->commands.state == LINK_UP && f->state == FLEET_IN && f->anchored && !f->reports &&
+    if (fleet_may_report(f) &&
         (f->report_due || now >= f->report_sent_ms + (uint64_t)f->env.conf->max_blind / 10 ||
             now >= f->report_sent_ms + 1000))
         fleet_report(f);
@@ -745,8 +763,7 @@ fleet_run(struct task *t)
     if (f->commands.state != LINK_UP)
         fleet_show_nodes(f);
     /* What was read is reported in the same turn. */
-    if (f->commands.state == LINK_UP && f->state == FLEET_IN && f->report_due && f->anchored &&
-        !f->reports)
+    if (fleet_may_report(f) && f->report_due)
         fleet_report(f);
     fleet_show_place(f);
     fleet_keep_state(f);
@@ -794,6 +811,7 @@ fleet_open(struct fleet **out, const struct fleet_env *env)
     f->state = FLEET_APART;
     task_init(&f->task, &env->loop->tasks, fleet_run);
     err = fleet_open_state(f);
+    f->missed = f->before.position;
     if (err == 0)
         err = resolver_open(&f->resolver, env->loop, &f->task, env->name_servers);
     if (err != 0) {

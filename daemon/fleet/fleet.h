@@ -131,6 +131,7 @@ enum fleet_health {
     FLEET_LAGS,      /* it has not applied what was in the log a second ago */
     FLEET_ELSEWHERE, /* the engine has its key, from before it lost something or was replaced */
     FLEET_UNKNOWN,   /* the engine has its name alone: it does not live */
+    FLEET_UNSEEN,    /* this node does not see the others now */
 };
 struct fleet_node_status {
     const char *name;

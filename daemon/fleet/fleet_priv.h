@@ -62,6 +62,7 @@ enum fleet_tag {
     TAG_NEWEST,  /* the log's last entry */
     TAG_READ,    /* entries behind our place */
     TAG_PLACE,   /* was our place there when they were read? */
+    TAG_MISSED,  /* entries of while we were apart */
     TAG_LEAVING, /* is our key still ours? */
     TAG_TIDY,    /* is a name that is to be removed still free? */
     TAG_SECRET,  /* it had none */
@@ -152,7 +153,11 @@ struct fleet {
     struct fleet_id position; /* everything up to there has been applied */
     struct fleet_id read_to;  /* of the reading under way */
     bool reads, read_all;
-    bool anchored;                       /* its place is known to be in the log of this engine */
+    struct fleet_id
+        missed;       /* none; or behind it are entries that were not read while it was apart */
+    bool catches_up;  /* they are read now: it reports, and trusts anything, behind them */
+    unsigned nmissed; /* that were applied */
+    bool anchored;    /* its place is known to be in the log of this engine */
     char followed[LINK_INCARNATION_MAX]; /* the engine that entries were confirmed by */
 
     /* The engine's time. */
@@ -219,6 +224,10 @@ uint64_t fleet_real_now(struct fleet *f);
 void fleet_rejoin(struct fleet *f);
 void fleet_show_lease(struct fleet *f);
 
+/* fleet_read.c.  The next of what was missed; and it is over. */
+void fleet_read_missed(struct fleet *f);
+void fleet_end_missed(struct fleet *f);
+
 /* fleet_status.c: how many nodes live, and are behind: by the look that ends, or 0 of what is not known any more. */
 void fleet_show_nodes(struct fleet *f);
 
@@ -248,6 +257,7 @@ size_t fleet_shared_bytes(const struct fleet *f);
 void fleet_read(struct fleet *f);
 void fleet_take_read(struct fleet *f, const struct engine_reply *r);
 void fleet_take_place(struct fleet *f, const struct engine_reply *r);
+void fleet_take_missed(struct fleet *f, const struct engine_reply *r);
 
 /* fleet_write.c: invalidations of this node. */
 void fleet_write(struct fleet *f);

@@ -196,6 +196,9 @@ fleet_proofs_tick(struct fleet *f)
             wait_end(w, FLEET_UNPROVEN,
                 "the engine is new, or has lost what it had: a node that it does not know yet may "
                 "serve what it has stored, until max_blind has passed");
+        else if (w->ticket == 0 && fleet_id_compare(w->token.id, f->last) > 0)
+            wait_end(
+                w, FLEET_UNPROVEN, "the log has nothing there: it is of another fleet, or wrong");
         else
             wait_end(w, FLEET_UNPROVEN, "not every node has applied it in that time");
     }

@@ -44,8 +44,8 @@ read_value(const struct pair *pairs, unsigned n, const char *name)
     return slice_of("", 0);
 }
 
-/* What cannot be done as it stands there is done by the one thing that is never too little. */
-static void
+/* What cannot be done as it stands there is done by the one thing that is never too little.  Has it been applied? */
+static bool
 read_apply(struct fleet *f, struct slice id, const struct pair *pairs, unsigned n)
 {
     struct invalidation_room room;
@@ -58,14 +58,14 @@ read_apply(struct fleet *f, struct slice id, const struct pair *pairs, unsigned 
     if (slice_eq(read_value(pairs, n, "kind"), SLICE_LIT("hello"))) {
         if (read_value(pairs, n, "shared").len > 0)
             fleet_shared_is_new(f);
-        return;
+        return false;
     }
     err = invalidation_from_pairs(pairs, n, &room, &inv, (struct span){why, sizeof(why)});
     if (err == 0)
         err = invalidation_apply(f->env.cache, &inv, &f->env.loop->clock, &result);
     if (err == 0) {
         counter_add_shared(f->env.counters, COUNTER_fleet_applied, 1);
-        return;
+        return true;
     }
     counter_add_shared(f->env.counters, COUNTER_fleet_unknown, 1);
     snprintf(text, sizeof(text), "entry %.*s of node '%.*s' cannot be applied (%s)", (int)id.len,
@@ -74,32 +74,30 @@ read_apply(struct fleet *f, struct slice id, const struct pair *pairs, unsigned 
         : result.why[0] != '\0' ? result.why
                                 : terr_text(err));
     fleet_distrust(f, text);
+    return false;
 }
 
-/* [id, [name, value, ...]] */
-static void
-read_entry(struct fleet *f, const struct engine_reply *r)
+/* [id, [name, value, ...]].  *id: its place; as it was, if it is no entry.  Has it been applied? */
+static bool
+read_entry(struct fleet *f, const struct engine_reply *r, struct fleet_id *id)
 {
     struct pair pairs[INVALIDATION_PAIRS_MAX];
     const struct engine_reply *fields;
-    struct fleet_id id;
     unsigned n;
 
-    if (engine_reply_count(r) != 2 ||
-        !fleet_id_parse(engine_reply_text(engine_reply_at(r, 0)), &id))
-        return;
+    if (engine_reply_count(r) != 2 || !fleet_id_parse(engine_reply_text(engine_reply_at(r, 0)), id))
+        return false;
     fields = engine_reply_at(r, 1);
     n = engine_reply_count(fields) / 2;
-    f->read_to = id;
     if (n > INVALIDATION_PAIRS_MAX) {
         counter_add_shared(f->env.counters, COUNTER_fleet_unknown, 1);
         fleet_distrust(f, "an entry of the log has too many fields");
-        return;
+        return false;
     }
     for (unsigned i = 0; i < n; i++)
         pairs[i] = (struct pair){engine_reply_text(engine_reply_at(fields, 2 * i)),
             engine_reply_text(engine_reply_at(fields, 2 * i + 1))};
-    read_apply(f, engine_reply_text(engine_reply_at(r, 0)), pairs, n);
+    return read_apply(f, engine_reply_text(engine_reply_at(r, 0)), pairs, n);
 }
 
 /* Before any is applied: from then on copies of other nodes have to be as young. */
@@ -128,7 +126,7 @@ fleet_take_read(struct fleet *f, const struct engine_reply *r)
         n = engine_reply_count(entries);
         read_show(f, entries, n);
         for (unsigned i = 0; i < n; i++)
-            read_entry(f, engine_reply_at(entries, i));
+            read_entry(f, engine_reply_at(entries, i), &f->read_to);
     }
     f->read_all = n < FLEET_READ_BATCH;
 }
@@ -154,4 +152,55 @@ fleet_take_place(struct fleet *f, const struct engine_reply *r)
         return;
     f->position = f->read_to;
     f->report_due = true;
+}
+
+/* ---- what was missed ---- */
+
+/* What is stored is stale already.  But in its grace it may be served, and what was purged is to be gone: so, before the
+ * node is in step again, it is applied as far as the log has it. */
+void
+fleet_read_missed(struct fleet *f)
+{
+    char from[1 + FLEET_ID_TEXT_MAX] = "(", to[FLEET_ID_TEXT_MAX], count[16];
+    struct slice words[] = {SLICE_LIT("XRANGE"), slice_str(f->log_key), slice_of(from, 0),
+        fleet_id_text(f->position, to), SLICE_LIT("COUNT"), slice_of(count, 0)};
+
+    tassert(f->catches_up && f->state == FLEET_IN);
+    if (fleet_id_is_none(f->missed)) {
+        fleet_end_missed(f);
+        return;
+    }
+    words[2] = slice_of(from, 1 + fleet_id_text(f->missed, from + 1).len);
+    snprintf(count, sizeof(count), "%d", FLEET_READ_BATCH);
+    words[5] = slice_str(count);
+    link_send(&f->commands, TAG_MISSED, words, ARRAY_LEN(words));
+}
+
+void
+fleet_end_missed(struct fleet *f)
+{
+    if (f->nmissed > 0)
+        elog(ELOG_INFO, "fleet: of while the node was apart it has applied %u invalidations",
+            f->nmissed);
+    f->catches_up = false;
+    f->missed = (struct fleet_id){0, 0};
+    f->report_due = true;
+    task_wake(&f->task);
+}
+
+/* [entry, ...]: behind f->missed. */
+void
+fleet_take_missed(struct fleet *f, const struct engine_reply *r)
+{
+    const struct fleet_id from = f->missed;
+    unsigned n = engine_reply_count(r);
+
+    if (f->state != FLEET_IN || !f->catches_up)
+        return;
+    for (unsigned i = 0; i < n; i++)
+        f->nmissed += read_entry(f, engine_reply_at(r, i), &f->missed);
+    if (n < FLEET_READ_BATCH || fleet_id_compare(f->missed, from) <= 0)
+        fleet_end_missed(f);
+    else
+        fleet_read_missed(f);
 }

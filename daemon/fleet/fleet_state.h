@@ -1,8 +1,7 @@
 /* fleet_state.h -- a file of one line that outlives the process: which process had the node's name, and how far it was.
  *
- * So that a node that crashed takes its name back at once.  Its place is for a store that outlives the process: what is in
- * memory is gone by then, so the node joins anew.  It is locked while it is open:
- * two processes never have one.  Written in place, in one call: a line that is torn all the same is no line.
+ * So that a node that crashed takes its name back at once, and reads on from its place.  What was in memory is gone by
+ * then, so it joins anew all the same.  It is locked while it is open: two processes never have one.  Written in place, in one call: a line that is torn all the same is no line.
  *
  * Threads: the management loop's.
  */

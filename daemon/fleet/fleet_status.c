@@ -43,11 +43,19 @@ fleet_status(struct fleet *f, struct fleet_status *out)
                                              : 0};
 }
 
+static bool
+nodes_are_seen(const struct fleet *f)
+{
+    return f->state == FLEET_IN && f->commands.state == LINK_UP;
+}
+
 /* A node reports when it has applied something, so at one look it is often behind by what has just come: it lags when it
  * is not where the log was at a look before. */
 static enum fleet_health
 node_health(const struct fleet *f, const struct fleet_node *node)
 {
+    if (!nodes_are_seen(f))
+        return FLEET_UNSEEN;
     if (!node->lives)
         return FLEET_UNKNOWN;
     if (!node->in_step)
@@ -61,7 +69,8 @@ fleet_health_word(enum fleet_health h)
     static const char *const words[] = {[FLEET_IN_STEP] = "in step",
         [FLEET_LAGS] = "lags",
         [FLEET_ELSEWHERE] = "not of this engine",
-        [FLEET_UNKNOWN] = "unknown"};
+        [FLEET_UNKNOWN] = "unknown",
+        [FLEET_UNSEEN] = "not seen"};
 
     return words[h];
 }
@@ -79,7 +88,7 @@ marks_move(struct fleet *f)
 void
 fleet_show_nodes(struct fleet *f)
 {
-    bool known = f->state == FLEET_IN && f->commands.state == LINK_UP;
+    bool known = nodes_are_seen(f);
     unsigned nodes = 0, behind = 0;
 
     if (known)

@@ -70,13 +70,6 @@ watch_run(struct task *t)
         watch_end(w);
 }
 
-static void
-watch_refuse(struct invalidation_watch *a, const char *why)
-{
-    snprintf(a->why, sizeof(a->why), "%s", why);
-    waiter_notify(a->waiter);
-}
-
 /* On the management loop. */
 static void
 watch_land(struct post *p)
@@ -89,12 +82,14 @@ watch_land(struct post *p)
 
     OBJ_CHECK(f, FLEET_MAGIC);
     if (!fleet_is_up(f, &why)) {
-        watch_refuse(a, why);
+        snprintf(a->why, sizeof(a->why), "the fleet's engine cannot be reached: %s", why);
+        waiter_notify(a->waiter);
         return;
     }
     w = calloc(1, sizeof(*w));
     if (w == NULL) {
-        watch_refuse(a, terr_text(TERR_NOMEM));
+        snprintf(a->why, sizeof(a->why), "%s", terr_text(TERR_NOMEM));
+        waiter_notify(a->waiter);
         return;
     }
     w->fleet = f;

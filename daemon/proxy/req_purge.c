@@ -116,7 +116,8 @@ req_purge_fields(struct req *r)
     char text[REQ_PURGE_FIELDS_MAX - 128];
     int n;
 
-    if (p->watch.ticket == 0 && !p->unlogged) /* it waits for nothing: nothing was purged */
+    /* It waits for nothing, as nothing was purged; or what was, was in vcl_synth, which does not wait for itself. */
+    if ((p->watch.ticket == 0 && !p->unlogged) || !p->settled)
         return (struct req_purge_fields){.token = slice_of(NULL, 0)};
     if (p->watch.proven) {
         out.proof = SLICE_LIT("all");

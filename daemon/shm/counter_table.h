@@ -152,7 +152,8 @@
     X(fleet, nodes_behind, GAUGE,                                                                  \
       "Of these: they lag, or report to another engine, as `tarnctl fleet` shows")                  \
     X(fleet, distrusts, COUNTER,                                                                   \
-      "Times that everything stored became stale, for any of these reasons")                       \
+      "Times that everything stored was made stale: when the node joins, again too, or for a gap "  \
+      "or an entry that it cannot apply")                                                          \
     X(fleet, proven, COUNTER,                                                                      \
       "Invalidations that every living node had applied in time (wait=all)")                       \
     X(fleet, unproven, COUNTER,                                                                    \

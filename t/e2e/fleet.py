@@ -90,6 +90,42 @@ class Fleet(FleetTest):
         c.resume()
         self.assertEqual(c.get("/v/x").version, version)
 
+    def test_a_node_that_was_away_has_nothing_that_was_purged_meanwhile(self):
+        """Not even in grace: it reads what it missed, from where it was, before it is in step again."""
+        a, b, c = nodes = self.nodes(policy=True, grace="1h")
+        for name in ("/v/x", "/v/y", "/v/z"):
+            self.store(nodes, name)
+        c.pause()
+        names = ("/v/x", "/v/y") + tuple(f"/v/{i}" for i in range(1100))  # of more than two readings
+        version = self.origin.change("/v/x")
+        self.origin.change("/v/y")
+        self.origin.change("/v/z")
+        for name in names[1:]:
+            a.purge(wait="log", url="http://tarn.test" + name)
+        self.assertEqual(b.ask("/v/x", "wait: 20s", method="PURGE").fields["purge-proof"], "all")  # c does not live any more
+        c.resume()
+        wait_until(c.is_in_step, "c is in step again", 20)
+        for name in ("/v/x", "/v/y"):
+            got = c.get(name)
+            self.assertEqual(got.version, version)
+            self.assertIn("fwd=uri-miss", got.fields["cache-status"])
+        got = c.get("/v/z")  # it was purged by none: stale, in its grace
+        self.assertEqual(got.version, version - 1)
+        self.assertIn("hit", got.fields["cache-status"])
+
+    def test_a_node_that_ended_reads_on_from_its_place(self):
+        with tempfile.TemporaryDirectory() as d:
+            state = f", state: {d}/state"
+            a, b = self.node("a"), self.node("b", fleet=state)
+            wait_for_proofs([a, b])
+            b.process.kill()
+            b.process.wait()
+            for i in range(7):
+                a.purge(wait="log", url=f"http://tarn.test/v/{i}")
+            b = self.node("b", fleet=state)
+            wait_for_proofs([a, b])
+            self.assertEqual(b.admin("/v1/counters")["fleet.applied"], 7)
+
     def test_a_node_that_is_cut_off_trusts_nothing_after_max_blind(self):
         for how in ("cut", "silence"):
             with self.subTest(how=how):

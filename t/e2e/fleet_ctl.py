@@ -71,6 +71,8 @@ class FleetCtl(FleetTest):
         out, err = self.ctl(b, "fleet", status=REFUSED)
         self.assertRegex(out, r"(?m)^state +apart, trusts nothing that it has stored$")
         self.assertRegex(out, r"(?m)^why +\S")
+        self.assertRegex(out, r"(?m)^proofs +none while that is so$")
+        self.assertRegex(out, r"(?m)^b \(this\) +not seen ")
         self.assertRegex(err, r"^tarnctl: this node trusts nothing that it has stored: \S")
 
     def test_without_a_fleet_it_is_refused_with_what_is_right(self):
@@ -175,7 +177,8 @@ class FleetCtl(FleetTest):
             with self.subTest(words=words):
                 out, err = self.ctl(a, *words, status=UNPROVEN)
                 self.assertTrue(out)
-                self.assertEqual(err, "tarnctl: unproven: not every node has applied it in that time\n    node b has not\n")
+                self.assertRegex(err, r"^tarnctl: unproven: not every node has applied it in that time\n    node b has not\n"
+                                      r"    later: tarnctl fleet proof \d+-\d+\.[0-9a-f]{8}\n$")
         out, err = self.ctl(a, "--json", "purge", URL, "--wait", "all", status=UNPROVEN)
         self.assertEqual(json.loads(out)["proof"], "none")
         self.assertIn("node b has not", err)
@@ -197,9 +200,16 @@ class FleetCtl(FleetTest):
         c.pause()
         token = self.token(a, "purge", URL)
         out, err = self.ctl(b, "fleet", "proof", token, "--timeout", "300ms", status=UNPROVEN)
-        self.assertEqual((out, err), ("", "tarnctl: unproven: not every node has applied it in that time\n    node c has not\n"))
+        self.assertEqual((out, err), ("", "tarnctl: unproven: not every node has applied it in that time\n    node c has not\n"
+                                          f"    later: tarnctl fleet proof {token}\n"))
+        before = a.admin("/v1/counters")["fleet.unproven"]
+        self.ctl(a, "fleet", "proof", token, "--timeout", "100ms", status=UNPROVEN)
+        self.assertEqual(a.admin("/v1/counters")["fleet.unproven"], before)  # only purges count
         c.resume()
         self.ctl(b, "fleet", "proof", token)
+        ahead = f"9{token}"
+        self.assertIn("the log has nothing there", self.ctl(b, "fleet", "proof", ahead, "--timeout", "100ms", status=UNPROVEN)[1])
+        self.assertRegex(self.ctl(a, "purge", URL)[0], r"(?m)^it is in the fleet's log: \d+-\d+\.[0-9a-f]{8}$")
 
     def test_a_token_of_another_engine_is_no_proof(self):
         engine = self.engine
@@ -208,13 +218,13 @@ class FleetCtl(FleetTest):
         self.ctl(b, "fleet", "proof", token)
         number, of = token.split(".")
         other = f"{number}.{int(of, 16) ^ 1:08x}"
-        self.assertIn("of another engine", self.ctl(b, "fleet", "proof", other, status=UNPROVEN)[1])
+        self.assertIn("of another engine", self.ctl(b, "fleet", "proof", other, status=REFUSED)[1])
         engine.kill()
         tarnd.wait_until(lambda: b.fleet()["why"], "it is known", 10)
         self.assertIn("cannot be reached", self.ctl(b, "fleet", "proof", token, status=REFUSED)[1])
         engine.start()
         wait_for_proofs([a, b])
-        self.assertIn("of another engine", self.ctl(b, "fleet", "proof", token, status=UNPROVEN)[1])
+        self.assertRegex(self.ctl(b, "fleet", "proof", token, status=REFUSED)[1], "of another engine.*\n    hint: purge again")
 
     # ---- purges and bans by a policy ----
 
@@ -331,11 +341,13 @@ class FleetCtl(FleetTest):
                             (("purge", "--wait", URL, URL), "all, for every node"),
                             (("ban", "--wait=some", "obj.status == 1"), "all, for every node"),
                             (("purge", URL, "--wait", "all", "--timeout", "5"), "a time with its unit"),
-                            (("purge", URL, "--wait", "all", "--timeout", "11m"), "10m at most"),
+                            (("purge", URL, "--wait", "all", "--timeout", "11m"), "from 1ms to 10m"),
                             (("purge", URL, "--timeout", "-1s"), "a time with its unit"),
                             (("stat", "--local"), "tarnctl stat has no --local"),
                             (("log", "--wait=all"), "tarnctl log has no --wait all|log"),
                             (("ban", "list", "--wait", "all"), "tarnctl ban list has no --wait"),
+                            (("purge", URL, "--wait", "all", "--timeout", "0s"), "from 1ms to 10m"),
+                            (("fleet", "proof", ""), "token is empty"),
                             (("fleet", "proof"), "fleet proof [--timeout T] TOKEN"),
                             (("fleet", "proof", "1-1.01234567", "--timeout", "5"), "a time with its unit"),
                             (("status", "--timeout", "1s"), "tarnctl status has no --timeout")):

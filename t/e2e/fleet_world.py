@@ -30,7 +30,7 @@ sub vcl_recv {{
     if (req.method == "BAN") {{ ban("req.url == " + req.url); return(synth(200, "banned")); }}
     if (req.method == "TAG") {{ tarn.purge_tag(req.http.tag); return(synth(200, "purged")); }}
 }}
-sub vcl_backend_response {{ tarn.tag("all"); tarn.tag(bereq.url); set beresp.ttl = 600s; set beresp.grace = 0s; set beresp.keep = 60s; }}
+sub vcl_backend_response {{ tarn.tag("all"); tarn.tag(bereq.url); set beresp.ttl = 600s; set beresp.grace = {grace}; set beresp.keep = 60s; }}
 """
 
 
@@ -279,7 +279,7 @@ class Versions(http.server.ThreadingHTTPServer):
 class Node(Tarnd):
     def __init__(self, program, name, engine_port, origin, policy=False, max_blind="2s", more="", fleet="",
                  engine=None, stderr=None, peers=False, peer_port=None, listener="", fleet_name="shop", environment=None,
-                 size="64MiB"):
+                 size="64MiB", grace="0s"):
         self.name = name
         self.peer_port = peer_port or (free_port() if peers else None)
         listener += f"  - {{ address: '127.0.0.1:{self.peer_port}', peers: on }}\n" if peers else ""
@@ -289,7 +289,7 @@ class Node(Tarnd):
         self.policy = None
         if policy:
             f, self.policy = tempfile.mkstemp(suffix=".vcl")
-            os.write(f, POLICY.format(port=port).encode())
+            os.write(f, POLICY.format(port=port, grace=grace).encode())
             os.close(f)
             config += f"vcl: {self.policy}\n"
         elif policy is not None:  # else it is in `more`

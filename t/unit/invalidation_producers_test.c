@@ -287,6 +287,17 @@ TEST(producers, vcl_synth_sees_what_became_of_it_and_may_begin_anew)
     close_world();
 }
 
+/* It does not wait for itself, and what it says is of before. */
+TEST(producers, what_vcl_synth_purges_has_no_token)
+{
+    open_world(PURGES "sub vcl_synth { ban(\"obj.status == 202\"); return (deliver); }");
+    ask(0, DO("none") HOST);
+    CHECK_EQ(1, told.n);
+    CHECK_EQ(1, count_of(0, "HTTP/1.1 200 None\r\n"));
+    CHECK_EQ(0, count_of(0, "Purge-"));
+    close_world();
+}
+
 TEST(producers, a_client_that_leaves_is_waited_for_by_the_log_alone)
 {
     struct invalidation_watch *w;
@@ -419,6 +430,7 @@ TEST_MAIN(
     TEST_ENTRY(producers, the_answer_of_a_policy_waits_for_the_log),
     TEST_ENTRY(producers, what_is_to_be_proven_and_is_not_is_no_success),
     TEST_ENTRY(producers, vcl_synth_sees_what_became_of_it_and_may_begin_anew),
+    TEST_ENTRY(producers, what_vcl_synth_purges_has_no_token),
     TEST_ENTRY(producers, a_client_that_leaves_is_waited_for_by_the_log_alone),
     TEST_ENTRY(producers, a_key_of_the_policys_own_is_told_as_it_was_made),
     TEST_ENTRY(producers, what_a_policy_purges_is_what_was_looked_up),
