@@ -138,7 +138,8 @@ enum vcl_func_how {
       "Removes, or makes stale (soft), all responses with one of these tags, separated by spaces " \
       "or commas, with effect on the next lookup; returns the number of tags; -1: refused, with "  \
       "the reason in the daemon's log")                                                            \
-    X(TARN_PURGE_WAIT, "tarn", "purge_wait", VOID, "[DURATION timeout=0]", VCL_CLIENT, VCL_HOST,   \
+    X(TARN_PURGE_WAIT, "tarn", "purge_wait", VOID, "[DURATION timeout=0]",                         \
+      VCL_CLIENT & ~VCL_IN(SYNTH), VCL_HOST,                                                       \
       "In a fleet: vcl_synth waits until every node has applied what this request purges or bans, " \
       "for the timeout at most (0: `wait` of the section fleet); when not all have, a status 2xx "  \
       "becomes 202, or 503 if the fleet's log lacks it")                                           \

@@ -451,6 +451,7 @@ fleet_retire(struct fleet *f)
     fleet_leave_step(f, FLEET_RETIRED);
     counter_add_shared(f->env.counters, COUNTER_fleet_member, UINT64_MAX /* less by one */);
     f->trouble = "this node is leaving its fleet";
+    fleet_proofs_leave(f);
     if (!was_in || f->commands.state != LINK_UP || !fleet_queue(f, words, 2))
         return;
     words[0] = SLICE_LIT("GET");

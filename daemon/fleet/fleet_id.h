@@ -25,10 +25,10 @@ bool fleet_number_parse(struct slice text, uint64_t *out);
 bool fleet_id_parse(struct slice text, struct fleet_id *out);
 struct slice fleet_id_text(struct fleet_id id, char text[FLEET_ID_TEXT_MAX]);
 
-/* An entry's place in the log of one engine: another has other entries there. */
+/* An entry's place in one log: another has other entries there. */
 struct fleet_token {
     struct fleet_id id;
-    uint32_t engine; /* a hash of its incarnation, the same at all nodes */
+    uint32_t engine; /* a hash of its incarnation and of the log in it, the same at all nodes */
 };
 
 enum {

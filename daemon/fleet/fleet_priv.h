@@ -275,6 +275,7 @@ void fleet_tidy(struct fleet *f);
 void fleet_take_tidy(struct fleet *f, const struct engine_reply *r);
 void fleet_take_newest(struct fleet *f, const struct engine_reply *r);
 /* Entries that were in the log are written once more: what waits for them waits for their new places. */
+void fleet_proofs_leave(struct fleet *f);
 void fleet_proofs_again(struct fleet *f);
 void fleet_note_logged(struct fleet *f, const struct fleet_entry *e);
 /* Those that have waited long enough. */

@@ -6,6 +6,7 @@
 #include "daemon/cache/invalidation.h"
 #include "daemon/fleet/fleet_priv.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,10 +64,18 @@ wait_end(struct fleet_wait *w, enum fleet_outcome outcome, const char *why)
     task_wake(w->task);
 }
 
+static const char wait_leaves[] = "this node is leaving its fleet";
+
+/* Of the log, which an engine may have several of. */
 static uint32_t
-fleet_engine_hash(const struct fleet *f)
+fleet_log_hash(const struct fleet *f)
 {
-    return (uint32_t)hash_plain(f->followed, strlen(f->followed));
+    char text[LINK_INCARNATION_MAX + FLEET_KEY_MAX + 32];
+    int n = snprintf(text, sizeof(text), "%s %" PRId64 " %s", f->followed,
+        f->env.conf->engines[0].db, f->log_key);
+
+    tassert(n > 0 && (size_t)n < sizeof(text));
+    return (uint32_t)hash_plain(text, (size_t)n);
 }
 
 /* It is in the log, and the looks at the nodes that begin from now on count. */
@@ -75,11 +84,13 @@ wait_note_logged(struct fleet *f, struct fleet_wait *w, struct fleet_id id)
 {
     if (fleet_id_is_none(id)) /* the engine did not take it */
         return;
-    w->token = (struct fleet_token){id, fleet_engine_hash(f)};
+    w->token = (struct fleet_token){id, fleet_log_hash(f)};
     w->logged = true;
     w->from_look = f->looks + 1;
     if (!w->all)
         wait_end(w, FLEET_LOGGED, NULL);
+    else if (f->state == FLEET_RETIRED)
+        wait_end(w, FLEET_UNPROVEN, wait_leaves);
 }
 
 static struct fleet_entry *
@@ -92,7 +103,7 @@ entry_find(struct list *entries, uint64_t ticket)
 }
 
 /* Its entry has landed, as posts of a thread do in order.  One that is not known any more stands in front of what is
- * the last one now. */
+ * the last one now, or of where the node has joined since. */
 static void
 wait_find_entry(struct fleet *f, struct fleet_wait *w)
 {
@@ -101,7 +112,10 @@ wait_find_entry(struct fleet *f, struct fleet_wait *w)
     if (entry_find(&f->unlogged, w->ticket) != NULL)
         return;
     e = entry_find(&f->recent, w->ticket);
-    wait_note_logged(f, w, e != NULL ? e->id : f->last_own);
+    wait_note_logged(f, w,
+        e != NULL                        ? e->id
+        : !fleet_id_is_none(f->last_own) ? f->last_own
+                                         : f->position);
 }
 
 /* Where this engine has lost its log since, every node has begun anew, and trusts nothing of before. */
@@ -109,12 +123,13 @@ static void
 wait_take_token(struct fleet *f, struct fleet_wait *w)
 {
     tassert(w->all && !fleet_id_is_none(w->token.id));
-    if (w->token.engine == fleet_engine_hash(f))
+    if (w->token.engine == fleet_log_hash(f))
         wait_note_logged(f, w, w->token.id);
     else
         wait_end(w, FLEET_UNPROVEN,
-            "it is of another engine, or of before this one was restarted, and this one may lack "
-            "it");
+            "it is of another fleet, or of another engine, or of before this one was restarted, "
+            "and "
+            "this one may lack it");
 }
 
 void
@@ -159,6 +174,21 @@ fleet_note_logged(struct fleet *f, const struct fleet_entry *e)
             wait_note_logged(f, w, e->id);
     }
     f->quick = 0;
+}
+
+/* It looks no more. */
+void
+fleet_proofs_leave(struct fleet *f)
+{
+    struct list *next;
+
+    for (struct list *l = f->waits.next; l != &f->waits; l = next) {
+        struct fleet_wait *w = container_of(l, struct fleet_wait, link);
+
+        next = l->next;
+        if (w->logged) /* the others are still being written */
+            wait_end(w, FLEET_UNPROVEN, wait_leaves);
+    }
 }
 
 void

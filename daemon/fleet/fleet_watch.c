@@ -22,18 +22,25 @@ struct fleet_watch {
 static void
 watch_note_missing(struct fleet_watch *w)
 {
+    static const char more_text[] = ", ...";
     struct invalidation_watch *a = w->asked;
+    const size_t room = sizeof(a->missing) - sizeof(more_text);
     size_t len = 0;
+    bool cut = false;
 
     for (unsigned i = 0; i < w->wait.nseen; i++) {
         const struct fleet_seen *seen = &w->wait.seen[i];
         size_t more = strlen(seen->name) + 2;
 
-        if (!seen->lives || seen->applied || len + more >= sizeof(a->missing))
+        if (!seen->lives || seen->applied)
             continue;
-        len += (size_t)snprintf(
-            a->missing + len, sizeof(a->missing) - len, "%s%s", len > 0 ? ", " : "", seen->name);
+        cut = cut || len + more >= room;
+        if (!cut)
+            len += (size_t)snprintf(a->missing + len, sizeof(a->missing) - len, "%s%s",
+                len > 0 ? ", " : "", seen->name);
     }
+    if (cut)
+        memcpy(a->missing + len, more_text, sizeof(more_text));
 }
 
 static void
@@ -81,7 +88,8 @@ watch_land(struct post *p)
     const char *why;
 
     OBJ_CHECK(f, FLEET_MAGIC);
-    if (!fleet_is_up(f, &why)) {
+    if (!fleet_is_up(f, &why) &&
+        f->commands.state != LINK_UP) { /* else it is written all the same */
         snprintf(a->why, sizeof(a->why), "the fleet's engine cannot be reached: %s", why);
         waiter_notify(a->waiter);
         return;

@@ -255,9 +255,21 @@ fleet_write_tidy(struct fleet *f)
         recent_forget_oldest(f);
 }
 
+/* The process ends. */
 void
 fleet_write_forget(struct fleet *f)
 {
+    unsigned n = 0;
+
+    for (struct list *l = f->unlogged.next; l != &f->unlogged; l = l->next)
+        n++;
+    if (n > 0) {
+        counter_add_shared(f->env.counters, COUNTER_fleet_lost, n);
+        elog(ELOG_ERROR,
+            "fleet: %u invalidations of this node are lost to the others: the engine has not "
+            "confirmed them, and the process ends",
+            n);
+    }
     while (!list_empty(&f->unlogged))
         entry_free(container_of(f->unlogged.next, struct fleet_entry, link));
     while (!list_empty(&f->recent))

@@ -212,6 +212,8 @@ policy_purge_wait(struct policy_ctx *ctx, double timeout)
 
     if (ctx->req == NULL || ctx->explains)
         return 0;
+    if (timeout > 0 && ms < 1)
+        ms = 1;
     return req_wait_for_purge(ctx->req, ms < 0                   ? 0
                                         : ms < PURGE_WAIT_MAX_MS ? ms
                                                                  : PURGE_WAIT_MAX_MS);

@@ -646,6 +646,8 @@ req_policy_synth(struct req *r)
 
     r->policy.nbody = 0;
     act = req_ask_policy(r, VCL_SUB_SYNTH);
+    if (r->policy.purged != NULL)
+        req_unsay_purge(r);
     if (act == VCL_ACT_RESTART && r->policy.restarts <= r->proxy->params.max_restarts &&
         req_has_body_again(r)) /* the one too many becomes a 503, and its vcl_synth ends it */
         return req_restart(r);

@@ -96,6 +96,8 @@ enum req_next req_answer_absent(struct req *r, const struct negative_answer *a);
 
 /* req_purge.c.  SYNTH, with `purged`: does the log know by now?  Else the request is woken then. */
 bool req_settle_purge(struct req *r);
+/* Behind vcl_synth: if that has purged something more, nothing is said of what was before. */
+void req_unsay_purge(struct req *r);
 /* CLOSE, with `purged` and `wait` pending: the log's answer is not wanted any more. */
 void req_leave_purge(struct req *r);
 

@@ -3,7 +3,8 @@
  *   Purge-Token: 1732790000000-0.5f3a9c21
  *   Purge-Proof: all | none; missing="edge2, edge3"; why="not every node has applied it in that time"
  *
- * The log is asked once, in front of vcl_synth, which may read, change and remove both (RFC 9651: an Item each). */
+ * The log is asked once, in front of vcl_synth, which may read, change and remove both.  The second is an Item of
+ * RFC 9651.  What vcl_synth itself purges is not waited for, and then neither is said. */
 #include <stdio.h>
 
 #include "daemon/base/terr.h"
@@ -22,6 +23,14 @@ req_have_purged(struct req *r)
     return r->policy.purged;
 }
 
+/* What was known is of before. */
+static void
+purge_ask_anew(struct req_purged *p)
+{
+    p->asked = p->settled = p->watch.logged = p->watch.proven = false;
+    p->watch.token[0] = p->watch.missing[0] = p->watch.why[0] = '\0';
+}
+
 /* Without memory the answer has no token: what was purged stays so. */
 void
 req_note_purge(struct req *r, const struct invalidation_result *done)
@@ -36,7 +45,7 @@ req_note_purge(struct req *r, const struct invalidation_result *done)
     p->unlogged |= done->unlogged;
     if (done->ticket > 0)
         p->watch.ticket = done->ticket;
-    p->asked = p->settled = false; /* a restart may purge again */
+    purge_ask_anew(p); /* a restart may purge again */
 }
 
 int
@@ -48,6 +57,7 @@ req_wait_for_purge(struct req *r, int64_t timeout_ms)
         return TERR_NOMEM;
     p->watch.all = true;
     p->watch.timeout_ms = timeout_ms;
+    purge_ask_anew(p);
     return 0;
 }
 
@@ -73,7 +83,8 @@ req_settle_purge(struct req *r)
     if (p->settled)
         return true;
     if (p->unlogged)
-        snprintf(p->watch.why, sizeof(p->watch.why), "there was no room for it in the fleet's log");
+        snprintf(p->watch.why, sizeof(p->watch.why),
+            "the fleet's log could not take it: it counts at this node alone");
     else if (p->watch.ticket > 0 && !p->asked) {
         p->asked = true;
         invalidation_watch(r->proxy->cache, &p->watch);
@@ -129,4 +140,13 @@ req_purge_fields(struct req *r)
     tassert((size_t)n < sizeof(text));
     out.proof = arena_copy(&r->x->arena, slice_of(text, (size_t)n));
     return out;
+}
+
+void
+req_unsay_purge(struct req *r)
+{
+    if (r->policy.purged->settled || r->policy.resp == NULL)
+        return;
+    message_edit_unset(r->policy.resp, SLICE_LIT("Purge-Token"), HTTP_F_OTHER);
+    message_edit_unset(r->policy.resp, SLICE_LIT("Purge-Proof"), HTTP_F_OTHER);
 }

@@ -3,11 +3,13 @@
 
 redis-server is the engine.
 """
+import concurrent.futures
 import json
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -219,6 +221,9 @@ class FleetCtl(FleetTest):
         number, of = token.split(".")
         other = f"{number}.{int(of, 16) ^ 1:08x}"
         self.assertIn("of another engine", self.ctl(b, "fleet", "proof", other, status=REFUSED)[1])
+        blog = self.node("x", fleet_name="blog")  # in the same engine
+        tarnd.wait_until(blog.is_in_step, "it is in step", 10)
+        self.assertIn("of another fleet", self.ctl(blog, "fleet", "proof", token, status=REFUSED)[1])
         engine.kill()
         tarnd.wait_until(lambda: b.fleet()["why"], "it is known", 10)
         self.assertIn("cannot be reached", self.ctl(b, "fleet", "proof", token, status=REFUSED)[1])
@@ -294,7 +299,7 @@ class FleetCtl(FleetTest):
         self.assertEqual(fields["purge-proof"], 'none; why="the engine has not confirmed it"')
 
     def test_clients_that_leave_and_a_node_that_ends_do_not_wait(self):
-        a, b = self.nodes("ab", policy=True, max_blind="20s")
+        a, b = self.nodes("ab", policy=True, max_blind="10s")
         b.pause()
         socks = []
         for _ in range(20):
@@ -314,6 +319,38 @@ class FleetCtl(FleetTest):
         self.assertLess(time.monotonic() - began, 15)
         for s in socks[10:]:
             s.close()
+
+    def test_a_node_that_leaves_says_so_to_those_that_wait(self):
+        a, b = self.nodes("ab", policy=True, max_blind="10s")
+        b.pause()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            policy = pool.submit(a.ask, "/v/x", "wait: 60s", method="PURGE")
+            ctl = pool.submit(subprocess.run, [self.programs[1], "--admin", f"unix:{a.dir}/admin.sock", "purge", URL, "--wait", "all",
+                                               "--timeout", "60s"], capture_output=True, text=True, check=False)
+            tarnd.wait_until(lambda: a.admin("/v1/counters")["fleet.sent"] >= 2, "they are in the log", 10)
+            began = time.monotonic()
+            a.process.send_signal(signal.SIGTERM)
+            answer = policy.result(20)
+            self.assertEqual((answer.status, answer.fields["purge-proof"]), (202, 'none; missing="b"; why="this node is leaving its fleet"'))
+            self.assertIn("this node is leaving its fleet", ctl.result(20).stderr)
+            self.assertEqual(ctl.result().returncode, UNPROVEN)
+        self.assertEqual(a.process.wait(20), 0)
+        self.assertLess(time.monotonic() - began, 15)
+
+    def test_what_the_engine_has_not_got_when_a_node_ends_is_said_to_be_lost(self):
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        with tempfile.TemporaryFile() as log:
+            a = self.node("a", policy=True, max_blind="2s", port=wire.port, stderr=log)
+            tarnd.wait_until(a.is_in_step, "it is in step", 10)
+            wire.cut()
+            tarnd.wait_until(lambda: a.fleet()["why"], "it is known", 10)
+            for _ in range(3):
+                self.by_policy(a, "BAN")
+            a.process.send_signal(signal.SIGTERM)
+            self.assertEqual(a.process.wait(40), 0)
+            log.seek(0)
+            self.assertIn("3 invalidations of this node are lost to the others", log.read().decode())
 
     def test_what_is_no_token_is_refused(self):
         a = self.node("a")

@@ -266,8 +266,8 @@ TEST(producers, what_is_to_be_proven_and_is_not_is_no_success)
     told.full = true;
     ask(0, DO("ban") HOST);
     CHECK_EQ(2, count_of(0, "HTTP/1.1 299 Banned\r\n"));
-    CHECK_EQ(1,
-        count_of(0, "Purge-Proof: none; why=\"there was no room for it in the fleet's log\"\r\n"));
+    CHECK_EQ(1, count_of(0, "Purge-Proof: none; why=\"the fleet's log could not take it: it counts "
+                            "at this node alone\"\r\n"));
     CHECK_EQ(2, count_of(0, "Purge-Token"));
     close_world();
 }
@@ -284,6 +284,53 @@ TEST(producers, vcl_synth_sees_what_became_of_it_and_may_begin_anew)
     CHECK_EQ(1, count_of(0, "proof: all\r\n"));
     CHECK_EQ(1, count_of(0, "Purge-Proof: all\r\n"));
     CHECK_EQ(0, count_of(0, "Purge-Token"));
+    close_world();
+}
+
+/* What was proven before says nothing of what is purged behind a restart. */
+TEST(producers, each_round_of_a_request_is_asked_for_anew)
+{
+    open_world(VCL "sub vcl_recv { if (req.restarts == 1) { tarn.purge_wait(2s); }\n"
+                   "  if (req.restarts == 0 || req.http.more) { ban(\"obj.status == 200\"); }\n"
+                   "  return (synth(200, \"Done\")); }\n"
+                   "sub vcl_synth { if (req.restarts == 0) { return (restart); } }");
+    told.holds = true;
+    ask(0, "GET / HTTP/1.1\r\nMore: 1\r\n" HOST);
+    watch_answer(told.watch, true, true, "");
+    told.watch = NULL;
+    world_settle();
+    CHECK(told.watch != NULL && told.watch->all); /* of the second one */
+    watch_answer(told.watch, true, false, "b");
+    world_settle();
+    CHECK_EQ(1, count_of(0, "HTTP/1.1 202 Accepted\r\n"));
+    /* Without another purge, what was made before is to be proven. */
+    ask(0, "GET / HTTP/1.1\r\n" HOST);
+    CHECK(!told.watch->all);
+    watch_answer(told.watch, true, false, "");
+    told.watch = NULL;
+    world_settle();
+    CHECK(told.watch != NULL && told.watch->all);
+    watch_answer(told.watch, true, true, "");
+    world_settle();
+    CHECK_EQ(1, count_of(0, "Purge-Proof: all\r\n"));
+    /* The log is full by then. */
+    ask(0, "GET / HTTP/1.1\r\nMore: 1\r\n" HOST);
+    told.full = true;
+    watch_answer(told.watch, true, true, "");
+    world_settle();
+    CHECK_EQ(1, count_of(0, "HTTP/1.1 503 "));
+    CHECK_EQ(2, count_of(0, "Purge-Token"));
+    close_world();
+}
+
+TEST(producers, what_vcl_synth_purges_behind_a_proof_is_not_said_to_be_proven)
+{
+    open_world(PURGES "sub vcl_synth { set resp.http.seen = resp.http.Purge-Proof;\n"
+                      "  ban(\"obj.status == 202\"); return (deliver); }");
+    ask(0, DO("ban") "Wait: 1\r\n" HOST);
+    CHECK_EQ(3, told.n);
+    CHECK_EQ(1, count_of(0, "seen: all\r\n"));
+    CHECK_EQ(0, count_of(0, "Purge-"));
     close_world();
 }
 
@@ -430,6 +477,8 @@ TEST_MAIN(
     TEST_ENTRY(producers, the_answer_of_a_policy_waits_for_the_log),
     TEST_ENTRY(producers, what_is_to_be_proven_and_is_not_is_no_success),
     TEST_ENTRY(producers, vcl_synth_sees_what_became_of_it_and_may_begin_anew),
+    TEST_ENTRY(producers, each_round_of_a_request_is_asked_for_anew),
+    TEST_ENTRY(producers, what_vcl_synth_purges_behind_a_proof_is_not_said_to_be_proven),
     TEST_ENTRY(producers, what_vcl_synth_purges_has_no_token),
     TEST_ENTRY(producers, a_client_that_leaves_is_waited_for_by_the_log_alone),
     TEST_ENTRY(producers, a_key_of_the_policys_own_is_told_as_it_was_made),
