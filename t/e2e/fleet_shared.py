@@ -15,13 +15,13 @@ import time
 
 sys.dont_write_bytecode = True
 import tls_world
-from fleet_world import POLICY, FleetTest, main, wait_for_proofs
+from fleet_world import FleetTest, main, policy_text, wait_for_proofs
 from tarnd import free_port, wait_until
 
 
 class Shared(FleetTest):
     def policy(self, word):
-        return POLICY.format(port=self.origin.server_address[1]) + \
+        return policy_text(self.origin.server_address[1]) + \
             'sub vcl_deliver { set resp.http.word = "%s"; }\n' % word
 
     def put(self, node, path, body, method="PUT"):

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 
-from fleet_world import POLICY
+from fleet_world import policy_text
 
 TABLE = "tables: { moved: { path: '{dir}/moved', kind: map } }\n"
 
@@ -55,7 +55,7 @@ class Sharer(threading.Thread):
             time.sleep(self.random.random() * 0.5)
 
     def policy(self, word):
-        return (POLICY.format(port=self.world.origin.server_address[1]) +
+        return (policy_text(self.world.origin.server_address[1]) +
                 'sub vcl_deliver { set resp.http.word = "%s"; }\n' % word).encode()
 
     def next(self):

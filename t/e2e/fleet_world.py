@@ -34,6 +34,10 @@ sub vcl_backend_response {{ tarn.tag("all"); tarn.tag(bereq.url); set beresp.ttl
 """
 
 
+def policy_text(port, grace="0s"):
+    return POLICY.format(port=port, grace=grace)
+
+
 class Engine:
     """redis-server on a port of its own."""
 
@@ -289,7 +293,7 @@ class Node(Tarnd):
         self.policy = None
         if policy:
             f, self.policy = tempfile.mkstemp(suffix=".vcl")
-            os.write(f, POLICY.format(port=port, grace=grace).encode())
+            os.write(f, policy_text(port, grace).encode())
             os.close(f)
             config += f"vcl: {self.policy}\n"
         elif policy is not None:  # else it is in `more`
