@@ -354,6 +354,8 @@ fleet_take_hello(struct fleet *f, const struct engine_reply *r)
     link_close(&f->reading); /* a reading from another place may be under way */
     f->reading_was_up = false;
     fleet_distrust(f, "the node joins anew");
+    if (f->joined) /* at its start it knows no other yet: the look that finds them sees their places */
+        fleet_be_alone(f);
     f->joined = true;
     elog(ELOG_INFO, "fleet: node '%s' has joined fleet '%s' at %s", f->env.conf->node,
         f->env.conf->name, fleet_id_text(id, text).ptr);

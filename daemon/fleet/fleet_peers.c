@@ -58,11 +58,19 @@ fleet_take_secret(struct fleet *f, const struct engine_reply *r)
         fleet_give_secret(f);
 }
 
+/* A lease lasts for max_blind from a reading that found its place; the guard time is longer. */
+void
+fleet_be_alone(struct fleet *f)
+{
+    f->alone_ms = fleet_now(f) + (uint64_t)f->guard_ms;
+}
+
 static void
 fleet_show(struct fleet *f, bool has, struct fleet_id id)
 {
     const char *engine = f->commands.incarnation;
-    bool good = f->state == FLEET_IN && f->trusts && f->anchored && engine[0] != '\0';
+    bool good = f->state == FLEET_IN && f->trusts && f->anchored && engine[0] != '\0' &&
+                (has || fleet_now(f) >= f->alone_ms);
 
     if (f->env.place != NULL)
         f->env.place(f->env.place_ctx, has, good ? hash_plain(engine, strlen(engine)) | 1 : 0, id);

@@ -142,6 +142,8 @@ struct fleet {
 
     /* Peers. */
     bool says; /* and so it needs the secret */
+    uint64_t
+        alone_ms; /* it asks none before: places of a log that was lost may be ahead of those of this one */
     char address[FLEET_ADDRESS_MAX + 1];
     uint64_t policy;
     char secret[2 * FLEET_SECRET_BYTES + 1]; /* "": not known */
@@ -234,6 +236,7 @@ void fleet_show_nodes(struct fleet *f);
 /* fleet_peers.c: what nodes know of each other, to ask each other. */
 void fleet_show_wants(struct fleet *f, struct fleet_id id); /* what follows is applied */
 void fleet_show_place(struct fleet *f);                     /* as it is now */
+void fleet_be_alone(struct fleet *f); /* until every node that trusts anything is in this log */
 void fleet_take_secret(struct fleet *f, const struct engine_reply *r);
 
 /* fleet_watch.c: those that are not wanted any more end. */

@@ -473,6 +473,8 @@ fleet_take_newest(struct fleet *f, const struct engine_reply *r)
     f->polls = false;
     fleet_take_last(f, r);
     fleet_show_nodes(f);
+    if (f->state == FLEET_IN && !nodes_are_of_this_log(f))
+        fleet_be_alone(f);
     if (f->state != FLEET_IN || f->mature_ms == TIMER_NEVER)
         return; /* it is being asked since when the engine is known */
     if (f->polled_alive && !nodes_are_of_this_log(f))

@@ -274,6 +274,37 @@ class Peers(FleetTest):
         t.join(30)
         self.assertEqual(found, [version])
 
+    def test_places_of_a_log_that_was_lost_are_not_believed(self):
+        """Its last ids were ahead of those of the log behind it: by them a node that has not noticed has read all."""
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        a = self.node("a", peers=True, policy=True, max_blind="6s")
+        b = self.node("b", peers=True, policy=True, max_blind="6s", port=wire.port)
+        wait_for_proofs([a, b])
+        for n in (a, b):
+            wait_until(lambda n=n: self.knows(n, 1), f"node {n.name} knows the other", 30)
+        name = self.owner_and_other([b, a])[0]
+        ahead = f"{int(time.time() * 1000) + 3600000}-0"
+        self.engine.ask("XADD", "tarn:{shop}:log", ahead, "v", "1", "kind", "hello")
+        for n in (a, b):
+            wait_until(lambda n=n: n.fleet()["position"] == ahead, f"node {n.name} has read it", 10)
+        b.get(name)
+        wire.silence()
+        self.engine.ask("DEL", "tarn:{shop}:log")
+        wait_until(lambda: a.is_in_step() and a.fleet()["position"] != ahead, "a has joined anew", 10)
+        version = self.origin.change(name)
+        a.purge(wait="log", tag=name)
+        self.assertEqual(a.get(name).version, version)
+        wire.mend()
+        names = (f"/again/{i}" for i in range(10**6))
+
+        def asks():
+            before = self.count(a, "hops")
+            for _ in range(8):
+                a.get(next(names))
+            return self.count(a, "hops") > before
+        wait_until(asks, "a asks b again", 30)
+
     def test_what_is_cold_is_kept_by_its_owner_alone_and_fetched_once(self):
         self.origin.least = 20000
         rnd = random.Random(1)
