@@ -5,7 +5,7 @@
  *   log            the stream
  *   nodes          the sorted set of all names, each with the time of its last report; and of "=INCARNATION" with, below
  *                  0, the time when the first node met this engine, of this history
- *   node:NODE      "EPOCH INCARNATION ID NUMBER": a node's position, for guard_ms; with peers also where it can be asked
+ *   node:NODE      "EPOCH INCARNATION ID NUMBER GUARD": a node's position, for its guard_ms; with peers also where it can be asked
  *   secret         of questions that nodes ask each other
  *
  * A proof needs every node that may trust what it has stored.  Such a node has its key, which outlives its lease, and its
@@ -140,7 +140,7 @@ fleet_ask_since(struct fleet *f)
 void
 fleet_engine_is_new(struct fleet *f)
 {
-    f->mature_least_ms = fleet_now(f) + (uint64_t)f->guard_ms;
+    f->mature_least_ms = fleet_now(f) + (uint64_t)f->guard_max_ms;
     fleet_ask_since(f);
 }
 
@@ -176,30 +176,48 @@ fleet_take_time(struct fleet *f, const struct engine_reply *r)
 }
 
 static void
+fleet_ripen(struct fleet *f)
+{
+    int64_t age = (int64_t)fleet_engine_ms(f) - f->since_ms;
+
+    if (age < 0)
+        age = 0;
+    f->mature_ms = age >= f->guard_max_ms ? 0 : fleet_now(f) + (uint64_t)(f->guard_max_ms - age);
+    if (f->mature_ms < f->mature_least_ms)
+        f->mature_ms = f->mature_least_ms;
+}
+
+static void
 fleet_take_seen(struct fleet *f, const struct engine_reply *r)
 {
     struct slice text = engine_reply_text(r);
-    int64_t age;
 
     if (text.len == 0) { /* lost again */
         fleet_ask_since(f);
         return;
     }
     f->since_ms = -strtoll(text.ptr, NULL, 10);
-    age = (int64_t)fleet_engine_ms(f) - f->since_ms;
-    if (age < 0)
-        age = 0;
-    f->mature_ms = age >= f->guard_ms ? 0 : fleet_now(f) + (uint64_t)(f->guard_ms - age);
-    if (f->mature_ms < f->mature_least_ms)
-        f->mature_ms = f->mature_least_ms;
+    fleet_ripen(f);
+}
+
+void
+fleet_heed_guard(struct fleet *f, int64_t guard_ms)
+{
+    if (guard_ms <= f->guard_max_ms)
+        return;
+    if (f->mature_least_ms > 0)
+        f->mature_least_ms += (uint64_t)(guard_ms - f->guard_max_ms);
+    f->guard_max_ms = guard_ms;
+    if (f->mature_ms != TIMER_NEVER)
+        fleet_ripen(f);
 }
 
 static struct slice
 fleet_value(struct fleet *f, char *text, size_t size)
 {
     char id[FLEET_ID_TEXT_MAX];
-    int n = snprintf(text, size, "%s %s %s %" PRIu64, f->epoch, f->commands.incarnation,
-        fleet_id_text(f->position, id).ptr, ++f->report_number);
+    int n = snprintf(text, size, "%s %s %s %" PRIu64 " %" PRId64, f->epoch, f->commands.incarnation,
+        fleet_id_text(f->position, id).ptr, ++f->report_number, f->guard_ms);
 
     if (f->says)
         n += snprintf(text + n, size - (size_t)n, " %s %016" PRIx64, f->address, f->policy);
@@ -825,6 +843,7 @@ fleet_open(struct fleet **out, const struct fleet_env *env)
         return err;
     }
     f->guard_ms = conf->max_blind + conf->max_blind / 8 + 500; /* clocks go unequally */
+    f->guard_max_ms = f->guard_ms;
     f->mature_ms = TIMER_NEVER;
     snprintf(f->epoch, sizeof(f->epoch), "%016" PRIx64, epoch);
     snprintf(f->log_key, FLEET_KEY_MAX, "%s:{%s}:log", conf->key_prefix, conf->name);

@@ -123,7 +123,7 @@ uint64_t fleet_bytes(const struct fleet *f);
 
 /* For a worker: as invalidation_watch() says. */
 struct invalidation_watch;
-void fleet_watch(struct fleet *f, struct invalidation_watch *w);
+void fleet_watch(struct fleet *f, struct invalidation_watch *asked);
 
 /* How it is, for operators.  Texts are borrowed until the loop's turn ends. */
 enum fleet_health {

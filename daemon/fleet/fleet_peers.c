@@ -62,7 +62,7 @@ fleet_take_secret(struct fleet *f, const struct engine_reply *r)
 void
 fleet_be_alone(struct fleet *f)
 {
-    f->alone_ms = fleet_now(f) + (uint64_t)f->guard_ms;
+    f->alone_ms = fleet_now(f) + (uint64_t)f->guard_max_ms;
 }
 
 static void

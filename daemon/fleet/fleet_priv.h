@@ -30,7 +30,8 @@ enum {
     FLEET_STATE_MS = 1000,                   /* between two writings of the state file */
     FLEET_CLAIM_AGAIN_MS = 250,
     FLEET_SECRET_BYTES = 32,
-    FLEET_VALUE_MAX = 256 + FLEET_ADDRESS_MAX,
+    FLEET_GUARD_MAX_MS = 2 * 60 * 60 * 1000, /* of another node; max_blind is an hour at most */
+    FLEET_VALUE_MAX = 280 + FLEET_ADDRESS_MAX,
 };
 
 /* Where the node stands. */
@@ -97,6 +98,7 @@ struct fleet_node {
     uint64_t changed_ms; /* when its position was last seen to be another */
     uint64_t number;     /* of its last report */
     uint64_t seen_ms;    /* when that was seen first; without any: its name */
+    uint64_t guard_ms;   /* its own; 0: not known */
 };
 
 /* Where the log was, and when. */
@@ -138,7 +140,9 @@ struct fleet {
     bool shown;        /* that it trusts, as the counter has it */
     int64_t apart_ms;  /* since when it does not */
     uint64_t claim_ms; /* not before */
-    int64_t guard_ms;  /* how long the engine knows a node that is silent */
+    int64_t guard_ms;  /* how long the engine knows this node when it is silent */
+    int64_t
+        guard_max_ms; /* the longest of all nodes that were ever seen: for what may still be trusted elsewhere */
 
     /* Peers. */
     bool says; /* and so it needs the secret */
@@ -220,6 +224,8 @@ void fleet_distrust(struct fleet *f, const char *why);
 uint64_t fleet_lease_end(const struct fleet *f);
 /* What it had is lost: no proofs before every lease of before has run out. */
 void fleet_engine_is_new(struct fleet *f);
+/* A node has this guard time. */
+void fleet_heed_guard(struct fleet *f, int64_t guard_ms);
 /* By the clock itself, as this turn may have begun long ago. */
 uint64_t fleet_real_now(struct fleet *f);
 /* Its place is lost: it begins anew. */
@@ -277,14 +283,15 @@ void fleet_take_values(struct fleet *f, const struct engine_reply *r);
 void fleet_tidy(struct fleet *f);
 void fleet_take_tidy(struct fleet *f, const struct engine_reply *r);
 void fleet_take_newest(struct fleet *f, const struct engine_reply *r);
-/* Entries that were in the log are written once more: what waits for them waits for their new places. */
+/* The node leaves: those of what is in the log end. */
 void fleet_proofs_leave(struct fleet *f);
+/* Entries that were in the log are written once more: what waits for them waits for their new places. */
 void fleet_proofs_again(struct fleet *f);
 void fleet_note_logged(struct fleet *f, const struct fleet_entry *e);
 /* Those that have waited long enough. */
 void fleet_proofs_tick(struct fleet *f);
 bool fleet_proofs_wait(const struct fleet *f);
-/* What a node reports: "EPOCH INCARNATION ID NUMBER", with the number of this report, which shows that it is new; with
+/* What a node reports: "EPOCH INCARNATION ID NUMBER GUARD", with the number of this report, which shows that it is new; with
  * peers behind that "ADDRESS POLICY".  What a newer version says behind it is not looked at. */
 struct fleet_value {
     struct slice epoch, incarnation;
@@ -292,6 +299,7 @@ struct fleet_value {
     uint64_t policy;
     struct fleet_id position;
     uint64_t number;
+    uint64_t guard_ms;
 };
 bool fleet_value_parse(struct slice text, struct fleet_value *out);
 

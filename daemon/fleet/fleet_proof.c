@@ -36,7 +36,9 @@ fleet_value_parse(struct slice text, struct fleet_value *out)
     out->epoch = value_word(&text);
     out->incarnation = value_word(&text);
     if (!fleet_id_parse(value_word(&text), &out->position) ||
-        !fleet_number_parse(value_word(&text), &out->number))
+        !fleet_number_parse(value_word(&text), &out->number) ||
+        !fleet_number_parse(value_word(&text), &out->guard_ms) ||
+        out->guard_ms > FLEET_GUARD_MAX_MS)
         return false;
     out->address = value_word(&text);
     word = value_word(&text);
@@ -353,13 +355,13 @@ static void
 nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_reply *r)
 {
     uint64_t now = fleet_real_now(f);
+    uint64_t guard = node->guard_ms > 0 ? node->guard_ms : (uint64_t)f->guard_max_ms;
     struct fleet_value v;
 
     node->in_step = false;
     node->epoch[0] = '\0';
     /* A key that went before its time was lost: until then its node may trust what it has. */
-    node->lives =
-        engine_reply_type(r) == ENGINE_STRING || now < node->seen_ms + (uint64_t)f->guard_ms;
+    node->lives = engine_reply_type(r) == ENGINE_STRING || now < node->seen_ms + guard;
     if (node->lives)
         node->gone_ms = 0;
     else if (node->gone_ms == 0)
@@ -369,6 +371,8 @@ nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_r
     snprintf(node->epoch, sizeof(node->epoch), "%.*s", (int)v.epoch.len, v.epoch.ptr);
     snprintf(node->address, sizeof(node->address), "%.*s", (int)v.address.len, v.address.ptr);
     node->policy = v.policy;
+    node->guard_ms = v.guard_ms;
+    fleet_heed_guard(f, (int64_t)v.guard_ms);
     node->in_step = slice_eq(v.incarnation, slice_str(f->commands.incarnation));
     if (v.number != node->number)
         node->seen_ms = now;
@@ -510,7 +514,7 @@ tidy_key(const struct fleet *f, char key[FLEET_KEY_MAX])
 void
 fleet_tidy(struct fleet *f)
 {
-    uint64_t patience = FLEET_GONE_GUARDS * (uint64_t)f->guard_ms;
+    uint64_t patience = FLEET_GONE_GUARDS * (uint64_t)f->guard_max_ms;
     char key[FLEET_KEY_MAX];
     struct slice words[2] = {SLICE_LIT("WATCH")};
 

@@ -38,7 +38,8 @@ fleet_status(struct fleet *f, struct fleet_status *out)
         .position = f->position,
         .last = f->last,
         .queued = atomic_load(&f->nqueued),
-        .proofs_in_ms = f->commands.state != LINK_UP || f->mature_ms == TIMER_NEVER ? f->guard_ms
+        .proofs_in_ms = f->commands.state != LINK_UP || f->mature_ms == TIMER_NEVER
+                            ? f->guard_max_ms
                         : f->mature_ms > now ? (int64_t)(f->mature_ms - now)
                                              : 0};
 }

@@ -112,14 +112,14 @@ watch_land(struct post *p)
 }
 
 void
-fleet_watch(struct fleet *f, struct invalidation_watch *a)
+fleet_watch(struct fleet *f, struct invalidation_watch *asked)
 {
     OBJ_CHECK(f, FLEET_MAGIC);
-    a->log = f;
-    a->post.land = watch_land;
-    list_init(&a->waiting);
-    waiter_arm(a->waiter, &a->waiting); /* the management loop's from the next line on */
-    inbox_send(&f->env.loop->inbox, &a->post);
+    asked->log = f;
+    asked->post.land = watch_land;
+    list_init(&asked->waiting);
+    waiter_arm(asked->waiter, &asked->waiting); /* the management loop's from the next line on */
+    inbox_send(&f->env.loop->inbox, &asked->post);
 }
 
 void

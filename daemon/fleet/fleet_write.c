@@ -248,7 +248,7 @@ fleet_write_recent(struct fleet *f)
 void
 fleet_write_tidy(struct fleet *f)
 {
-    uint64_t now = fleet_engine_ms(f), age = (uint64_t)f->guard_ms;
+    uint64_t now = fleet_engine_ms(f), age = (uint64_t)f->guard_max_ms;
 
     while (!list_empty(&f->recent) &&
            container_of(f->recent.next, struct fleet_entry, link)->id.ms + age <= now)

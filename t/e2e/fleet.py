@@ -409,6 +409,24 @@ class Fleet(FleetTest):
         self.assert_holds(d, c)
         self.assert_proves_again((a, b, c, d))
 
+    def test_a_node_with_a_longer_max_blind_is_waited_for_as_long(self):
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        a, b = self.node("a", max_blind="1s"), self.node("b", max_blind="12s", port=wire.port)
+        wait_for_proofs([a, b])
+        self.store([a, b])
+        wire.silence()
+        time.sleep(0.3)  # what was on its way has come
+        self.engine.ask("DEL", "tarn:{shop}:node:b")
+        version = self.origin.change("/v/x")
+        answer = a.purge(url="http://tarn.test/v/x", timeout_ms=4000)
+        self.assertEqual(b.get("/v/x").version, version - 1)  # it trusts what it has
+        self.assertEqual(answer["proof"], "none", answer)
+        wire.mend()
+        wait_for_proofs([a, b])
+        self.assert_proven(a.purge(url="http://tarn.test/v/x"), "ab")
+        self.assert_new([a, b], version)
+
     def test_a_log_that_begins_anew_with_lower_ids_proves_nothing_for_a_while(self):
         a, b, c = self.nodes("abc", max_blind="3s")
         self.store((a, b, c))

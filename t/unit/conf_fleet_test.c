@@ -73,7 +73,7 @@ TEST(conf_fleet, every_key_is_read)
 {
     const struct conf *c =
         load(NODE("engine: ['REDISS://me@a.test/7', 'rediss://me@[::1]:1/7'], sentinel: my.master, "
-                  "password_file: /x, tls: {ca: /ca.pem, name: b.test}, max_blind: 1s, wait: 0s, "
+                  "password_file: /x, tls: {ca: /ca.pem, name: b.test}, max_blind: 1s, wait: 10ms, "
                   "key_prefix: t-1, log_entries: 1000, log_age: 1m"));
     const struct conf_fleet *f = &c->fleet;
 
@@ -97,7 +97,7 @@ TEST(conf_fleet, every_key_is_read)
     CHECK_STR("/x", f->password_file);
     CHECK_STR("", f->password); /* of a text no file is read */
     CHECK_EQ(1000, f->max_blind);
-    CHECK_EQ(0, f->wait);
+    CHECK_EQ(10, f->wait);
     CHECK_STR("t-1", f->key_prefix);
     CHECK_EQ(1000, f->log_entries);
     CHECK_EQ(60000, f->log_age);

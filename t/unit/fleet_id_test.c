@@ -73,15 +73,17 @@ TEST(ids, have_an_order)
 TEST(values, are_read_whole_or_not_at_all)
 {
     static const char *const bad[] = {"", "a", "a b", "a b ", "a b 1", "a b 1-1", "a b 1-1 c",
-        "a b 1-1 ", "a b 1-1 99999999999999999999", "a b 1 1", " 1-1"};
+        "a b 1-1 ", "a b 1-1 99999999999999999999", "a b 1 1", " 1-1", "a b 1-1 2", "a b 1-1 2 ",
+        "a b 1-1 2 x", "a b 1-1 2 7200001"};
     struct fleet_value v;
 
-    CHECK(fleet_value_parse(SLICE_LIT("00ff run:repl 17-3 18446744073709551615"), &v));
+    CHECK(fleet_value_parse(SLICE_LIT("00ff run:repl 17-3 18446744073709551615 7200000"), &v));
     CHECK(slice_eq(v.epoch, SLICE_LIT("00ff")));
     CHECK(slice_eq(v.incarnation, SLICE_LIT("run:repl")));
     CHECK_EQ(17, v.position.ms);
     CHECK_EQ(3, v.position.seq);
     CHECK(v.number == UINT64_MAX);
+    CHECK_EQ(7200000, v.guard_ms);
     for (unsigned i = 0; i < ARRAY_LEN(bad); i++)
         CHECK(!fleet_value_parse(slice_str(bad[i]), &v));
 }
