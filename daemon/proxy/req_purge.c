@@ -110,7 +110,7 @@ purge_put_string(char *to, size_t room, const char *key, const char *text)
     char clean[INVALIDATION_MISSING_MAX];
     size_t n = 0;
 
-    for (; text[n] != '\0' && n < sizeof(clean) - 1; n++)
+    for (; n < sizeof(clean) - 1 && text[n] != '\0'; n++)
         clean[n] = (unsigned char)text[n] < ' ' || (unsigned char)text[n] > '~' || text[n] == '"' ||
                            text[n] == '\\'
                        ? ' '
