@@ -57,8 +57,6 @@ int ctl_index_dump(struct ctl *c);
 
 /* ctl_fleet.c */
 int ctl_fleet(struct ctl *c);
-/* "5s", "300ms", "1m" in milliseconds; -1: it is none. */
-long long ctl_fleet_ms(const char *text);
 /* Puts --wait, --timeout and --local into the body of an invalidation.  CTL_DONE or CTL_USAGE. */
 int ctl_fleet_ask(struct ctl *c, json_t *body);
 /* Prints what the answer proves, where that was asked.  CTL_DONE or CTL_UNPROVEN. */

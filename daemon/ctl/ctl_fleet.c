@@ -196,8 +196,9 @@ ctl_fleet(struct ctl *c)
 
 /* ---- what is asked of an invalidation ---- */
 
-long long
-ctl_fleet_ms(const char *text)
+/* "5s", "300ms", "1m" in milliseconds; -1: it is none. */
+static long long
+fleet_ms(const char *text)
 {
     static const struct {
         const char *unit;
@@ -213,6 +214,17 @@ ctl_fleet_ms(const char *text)
     return -1;
 }
 
+/* --timeout; -1: said to be wrong. */
+static long long
+fleet_timeout(const struct ctl *c)
+{
+    long long ms = fleet_ms(c->timeout);
+
+    if (ms < 0)
+        ctl_say("--timeout %s: a time with its unit, as 5s or 300ms, from 1ms to 10m", c->timeout);
+    return ms;
+}
+
 int
 ctl_fleet_path(struct ctl *c, const char *prefix, const char *name, char **out)
 {
@@ -226,9 +238,8 @@ ctl_fleet_path(struct ctl *c, const char *prefix, const char *name, char **out)
         return CTL_USAGE;
     }
     if (c->timeout != NULL)
-        ms = ctl_fleet_ms(c->timeout);
+        ms = fleet_timeout(c);
     if (ms < 0) {
-        ctl_say("--timeout %s: a time with its unit, as 5s or 300ms, from 1ms to 10m", c->timeout);
         free(path);
         return CTL_USAGE;
     }
@@ -251,13 +262,10 @@ ctl_fleet_ask(struct ctl *c, json_t *body)
         return CTL_USAGE;
     }
     if (c->timeout != NULL) {
-        long long ms = ctl_fleet_ms(c->timeout);
+        long long ms = fleet_timeout(c);
 
-        if (ms < 0) {
-            ctl_say(
-                "--timeout %s: a time with its unit, as 5s or 300ms, from 1ms to 10m", c->timeout);
+        if (ms < 0)
             return CTL_USAGE;
-        }
         c->patience_ms = ms;
         json_object_set_new(body, "timeout_ms", json_integer(ms));
     } else if (c->wait) {

@@ -232,9 +232,8 @@ uint64_t fleet_real_now(struct fleet *f);
 void fleet_rejoin(struct fleet *f);
 void fleet_show_lease(struct fleet *f);
 
-/* fleet_read.c.  The next of what was missed; and it is over. */
+/* fleet_read.c: the next of what was missed. */
 void fleet_read_missed(struct fleet *f);
-void fleet_end_missed(struct fleet *f);
 
 /* fleet_status.c: how many nodes live, and are behind: by the look that ends, or 0 of what is not known any more. */
 void fleet_show_nodes(struct fleet *f);

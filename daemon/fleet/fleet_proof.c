@@ -130,8 +130,7 @@ wait_take_token(struct fleet *f, struct fleet_wait *w)
     else
         wait_end(w, FLEET_UNPROVEN,
             "it is of another fleet, or of another engine, or of before this one was restarted, "
-            "and "
-            "this one may lack it");
+            "and this one may lack it");
 }
 
 void

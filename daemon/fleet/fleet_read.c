@@ -156,6 +156,18 @@ fleet_take_place(struct fleet *f, const struct engine_reply *r)
 
 /* ---- what was missed ---- */
 
+static void
+read_end_missed(struct fleet *f)
+{
+    if (f->nmissed > 0)
+        elog(ELOG_INFO, "fleet: of while the node was apart it has applied %u invalidations",
+            f->nmissed);
+    f->catches_up = false;
+    f->missed = (struct fleet_id){0, 0};
+    f->report_due = true;
+    task_wake(&f->task);
+}
+
 /* What is stored is stale already.  But in its grace it may be served, and what was purged is to be gone: so, before the
  * node is in step again, it is applied as far as the log has it. */
 void
@@ -167,25 +179,13 @@ fleet_read_missed(struct fleet *f)
 
     tassert(f->catches_up && f->state == FLEET_IN);
     if (fleet_id_is_none(f->missed)) {
-        fleet_end_missed(f);
+        read_end_missed(f);
         return;
     }
     words[2] = slice_of(from, 1 + fleet_id_text(f->missed, from + 1).len);
     snprintf(count, sizeof(count), "%d", FLEET_READ_BATCH);
     words[5] = slice_str(count);
     link_send(&f->commands, TAG_MISSED, words, ARRAY_LEN(words));
-}
-
-void
-fleet_end_missed(struct fleet *f)
-{
-    if (f->nmissed > 0)
-        elog(ELOG_INFO, "fleet: of while the node was apart it has applied %u invalidations",
-            f->nmissed);
-    f->catches_up = false;
-    f->missed = (struct fleet_id){0, 0};
-    f->report_due = true;
-    task_wake(&f->task);
 }
 
 /* [entry, ...]: behind f->missed. */
@@ -200,7 +200,7 @@ fleet_take_missed(struct fleet *f, const struct engine_reply *r)
     for (unsigned i = 0; i < n; i++)
         f->nmissed += read_entry(f, engine_reply_at(r, i), &f->missed);
     if (n < FLEET_READ_BATCH || fleet_id_compare(f->missed, from) <= 0)
-        fleet_end_missed(f);
+        read_end_missed(f);
     else
         fleet_read_missed(f);
 }

@@ -88,8 +88,8 @@ watch_land(struct post *p)
     const char *why;
 
     OBJ_CHECK(f, FLEET_MAGIC);
-    if (!fleet_is_up(f, &why) &&
-        f->commands.state != LINK_UP) { /* else it is written all the same */
+    if (f->commands.state != LINK_UP) { /* in another trouble it is written all the same */
+        fleet_is_up(f, &why);
         snprintf(a->why, sizeof(a->why), "the fleet's engine cannot be reached: %s", why);
         waiter_notify(a->waiter);
         return;
