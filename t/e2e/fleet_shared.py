@@ -205,7 +205,7 @@ class Shared(FleetTest):
         epoch, incarnation = ask("GET", key + "node:a").split(b" ")[:2]
         version = ask("HGET", key + "shared", "parameter/default_ttl")
         ask("ZADD", key + "nodes", 1, "z")
-        ask("SET", key + "node:z", b"%s %s 1-1 1" % (b"f" * 16, incarnation), "PX", 60000)
+        ask("SET", key + "node:z", b"%s %s 1-1 1 9000" % (b"f" * 16, incarnation), "PX", 60000)
 
         def says(epoch):
             ask("HSET", key + "shared:reports", "z", b"%s\nparameter/default_ttl %s +\n" % (epoch, version))
