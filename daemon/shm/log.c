@@ -271,8 +271,8 @@ shmlog_req_slow(struct shmlog *l, const struct shmlog_req *r)
 
 /* Once in each request, on the worker's thread: no lock, no system call, no wait.  The usual
  * request costs one comparison of lengths and one of room. */
-void
-shmlog_req(struct shmlog *l, const struct shmlog_req *r)
+static inline __attribute__((always_inline)) void
+shmlog_req_plain(struct shmlog *l, const struct shmlog_req *r)
 {
     size_t text = shmlog_req_text(r);
 
@@ -285,13 +285,17 @@ shmlog_req(struct shmlog *l, const struct shmlog_req *r)
         shmlog_req_slow(l, r);
 }
 
-/* Apart from shmlog_req(), so that a plain hit has no question more, and that one is inlined in its only
- * caller. */
 void
-shmlog_req_any(struct shmlog *l, const struct shmlog_req *r)
+shmlog_req(struct shmlog *l, const struct shmlog_req *r)
+{
+    shmlog_req_plain(l, r);
+}
+
+static void
+shmlog_req_secure(struct shmlog *l, const struct shmlog_req *r)
 {
     struct shmlog_record rec = {SHMLOG_ReqTLS, 0, (uint32_t)r->tls.len};
-    uint64_t more = r->tls.len > 0 ? sizeof(rec) + PAD8(r->tls.len) : 0, bytes;
+    uint64_t more = sizeof(rec) + PAD8(r->tls.len), bytes;
     struct shmlog_req c = *r;
     char *to;
 
@@ -300,13 +304,23 @@ shmlog_req_any(struct shmlog *l, const struct shmlog_req *r)
     shmlog_req_cut(&c);
     shmlog_claim(l, PAD8(REQ_HEAD + shmlog_req_text(&c)) + more + SHMLOG_SLACK);
     bytes = shmlog_req_fill(l, &c, shmlog_req_text(&c), more, shmlog_copy);
-    if (more > 0) {
-        to = mempcpy(shmlog_place(l) + bytes - more, &rec, sizeof(rec));
-        to = shmlog_copy(to, r->tls.ptr, r->tls.len);
-        memset(to, 0, 8);
-    }
+    to = mempcpy(shmlog_place(l) + bytes - more, &rec, sizeof(rec));
+    to = shmlog_copy(to, r->tls.ptr, r->tls.len);
+    memset(to, 0, 8);
     shmlog_publish(l, bytes);
     l->counts.nreq++;
+}
+
+/* Apart from shmlog_req(), so that a plain hit has no question more, and that one is inlined in its only
+ * caller. */
+void
+shmlog_req_any(struct shmlog *l, const struct shmlog_req *r)
+{
+    OBJ_CHECK(l, SHMLOG_MAGIC);
+    if (r->tls.len > 0)
+        shmlog_req_secure(l, r);
+    else
+        shmlog_req_plain(l, r);
 }
 
 /* Room for one record of any size is claimed here, so that an empty chunk never has to move.
