@@ -34,7 +34,7 @@
     X(NOTFOUND,   404,  502, "not there")                                       \
     X(EXISTS,     503,  503, "exists already")                                  \
     X(NOBACKEND,  503,  503, "no healthy backend")                              \
-    X(POLICY,     503,  503, "the policy failed")                               \
+    X(POLICY,     503,  502, "the policy failed")                               \
     X(BARELF,     400,  502, "a line of the head ends with a bare LF (parameter origin_bare_lf)") \
     X(STATUS,     502,  502, "status from 600 to 999 (parameter origin_status)")\
     X(LOOP,       508,  508, "request loop (CDN-Loop, Via)")                    \

@@ -17,7 +17,7 @@ struct fetch_hop {
     struct slice field;      /* Tarn-Peer */
     struct hop_question question;
     bool conditional; /* as it was planned: the owner is asked for all of it */
-    struct fresh_verdict verdict;
+    struct hop_said said;
 };
 
 enum {
@@ -47,7 +47,7 @@ const struct fresh_verdict *
 fetch_hop_verdict(const struct fetch *f)
 {
     tassert(fetch_hops(f));
-    return &f->hop->verdict;
+    return &f->hop->said.verdict;
 }
 
 /* f->request: the message to the owner, with the field that says what it is. */
@@ -110,7 +110,8 @@ hop_go(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec,
         .policy = policy_rules(f->vcl != NULL ? f->vcl->ref->policy : NULL, f->proxy->registry),
         .scheme = x->scheme,
         .backend = slice_of("", 0),
-        .key = slice_of("", 0)};
+        .key = slice_of("", 0),
+        .background = f->listener.ops == NULL};
     h->question.client = hop_client(f, x);
     if (spec->identity.ptr != NULL)
         h->question.identity = arena_copy(&f->arena, spec->identity);
@@ -201,12 +202,27 @@ fetch_hop_leave(struct fetch *f)
 }
 
 static enum fetch_next
-hop_fail(struct fetch *f, unsigned status)
+hop_fail(struct fetch *f, int err)
 {
     f->hop->live = false;
     f->conditional = f->hop->conditional;
     counter_add(f->proxy->counters, COUNTER_fleet_peer_left, 1);
-    return fetch_fail(f, status == 504 ? TERR_TIMEDOUT : TERR_CLOSED);
+    return fetch_fail(f, err);
+}
+
+/* No answer of the owner's. */
+static enum fetch_next
+hop_refused(struct fetch *f, unsigned status)
+{
+    bool origin_failed = status == 502 || status == 504;
+
+    /* It has failed the owner, and is ours: what is stored here stays. */
+    if (origin_failed && f->listener.ops == NULL)
+        return hop_fail(f, TERR_UPSTREAM);
+    /* With a policy vcl_backend_error is to make an answer, for which there is no bereq yet. */
+    if (origin_failed && f->vcl == NULL)
+        return hop_fail(f, status == 504 ? TERR_TIMEDOUT : TERR_CLOSED);
+    return fetch_hop_leave(f);
 }
 
 /* HEAD: FETCH_WAIT, and *head is what the owner has; or the way to the origin. */
@@ -217,21 +233,27 @@ fetch_hop_head(struct fetch *f, const struct http_message **head)
     struct message_edit *e;
     struct validators have;
 
-    if (!hop_read_answer(&h->verdict, *head)) {
-        /* Its origin has failed it, and is ours.  (With a policy the owner's vcl_backend_error has made an answer; ours has
-         * no bereq yet.) */
-        if (f->vcl == NULL && ((*head)->status == 502 || (*head)->status == 504))
-            return hop_fail(f, (*head)->status);
-        return fetch_hop_leave(f);
+    if (!hop_read_answer(&h->said, peers_now(f->proxy->peers), h->question.to, &f->request, *head))
+        return hop_refused(f, (*head)->status);
+    /* As a fetch of one's own that fails with no client waiting: what is stored goes on being used. */
+    if (h->said.failed && !h->said.verdict.storable && f->listener.ops == NULL) {
+        f->entry->origin_status = (*head)->status;
+        return hop_fail(f, TERR_UPSTREAM);
     }
     e = arena_alloc(&f->arena, sizeof(*e));
     if (e == NULL || message_edit_init(e, *head, &f->arena, LIMIT_FIELDS) != 0)
         return fetch_fail(f, TERR_NOMEM);
     message_edit_unset(e, HOP_FIELD, HTTP_F_OTHER);
     validators_of(&e->head, f->attempt.received_ms / 1000, &have);
-    h->verdict.validatable = have.etag.len > 0 || have.last_modified.len > 0;
+    h->said.verdict.validatable = have.etag.len > 0 || have.last_modified.len > 0;
     *head = &e->head;
     return FETCH_WAIT;
+}
+
+bool
+fetch_hop_stands_in(const struct fetch *f)
+{
+    return fetch_hops(f) && f->hop->said.failed;
 }
 
 /* HEAD: what has come in front of it says that the owner is at it. */

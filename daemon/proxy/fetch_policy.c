@@ -43,7 +43,7 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
         .connect_ms = spec->connect_ms > 0 ? spec->connect_ms : FETCH_UNSAID,
         .first_byte_ms = FETCH_UNSAID,
         .between_bytes_ms = FETCH_UNSAID,
-        .bgfetch = f->listener.ops == NULL,
+        .bgfetch = f->listener.ops == NULL || spec->background,
         .hitmiss = spec->hitmiss,
         .hitpass = spec->hitpass,
         .retry_connect = true,
@@ -697,7 +697,7 @@ fetch_policy_error(struct fetch *f)
         return FETCH_WAIT;
     f->asked = HTTP_M_GET;
     fetch_policy_judge(f);
-    if (f->vcl->bgfetch && !f->vcl->at.v.storable)
+    if (f->listener.ops == NULL && !f->vcl->at.v.storable)
         return FETCH_WAIT; /* what is stored goes on being used */
     if (fetch_publish_error(f) != 0)
         return FETCH_WAIT;

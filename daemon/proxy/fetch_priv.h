@@ -280,6 +280,8 @@ enum fetch_next fetch_hop_head(struct fetch *f, const struct http_message **head
 void fetch_hop_hear(struct fetch *f);
 enum fetch_next fetch_hop_leave(struct fetch *f); /* to the origin */
 const struct fresh_verdict *fetch_hop_verdict(const struct fetch *f);
+bool fetch_hop_stands_in(
+    const struct fetch *f); /* what the owner answered is in place of an error */
 void fetch_hop_say(const struct fetch *f, struct forward_request *how); /* in its message */
 bool fetch_hop_is_self(const struct fetch *f, const struct backend *b);
 /* The policy, while it has a say. */

@@ -446,7 +446,7 @@ fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigne
         cache_hitmiss(marker, handoff, f->attempt.came_ms, ttl_ms > 0 ? ttl_ms : 0, mark);
         return;
     }
-    if (status >= 500 || f->attempt.no_room) {
+    if (status >= 500 || f->attempt.no_room || fetch_hop_stands_in(f)) {
         mark = CACHE_MARK_ERROR;
         ttl_ms = ttl_ms < ERROR_TTL_MS ? ttl_ms : ERROR_TTL_MS;
     }

@@ -12,8 +12,8 @@
 #include "daemon/tls/digest.h"
 
 enum {
-    ASK_WORDS = 14,
-    ANSWER_WORDS = 11,
+    ASK_WORDS = 15,
+    ANSWER_WORDS = 12,
     CODE_HEX = 2 * PEERS_CODE,
 };
 
@@ -170,8 +170,8 @@ hop_ask(const struct hop_question *q, struct arena *a)
     n += hop_put_hex(text + n, q->identity);
     n += snprintf(text + n, room - (size_t)n, " %.*s ", (int)backend.len, backend.ptr);
     n += hop_put_hex(text + n, q->key);
+    n += snprintf(text + n, room - (size_t)n, " %s ", q->background ? "b" : "-");
     tassert(n > 0 && (size_t)n + CODE_HEX + 2 < room);
-    text[n++] = ' ';
     memset(text + n, '0', CODE_HEX);
     return slice_of(text, (size_t)n + CODE_HEX);
 }
@@ -211,16 +211,29 @@ hop_codes_equal(const uint8_t *a, const uint8_t *b)
     return differ == 0;
 }
 
+/* The code at the field's end, in hexadecimal. */
+static struct slice
+hop_code_text(struct slice value)
+{
+    tassert(value.len > CODE_HEX);
+    return slice_of(value.ptr + value.len - CODE_HEX, CODE_HEX);
+}
+
 static bool
-hop_is_signed(const struct peers_set *set, struct slice value, const struct http_message *m)
+hop_is_signed(const struct peers_set *set, struct slice value, const struct http_message *m,
+    struct hop_seal *seal)
 {
     uint8_t said[PEERS_CODE], code[PEERS_CODE];
 
-    if (!hex_take(said, slice_of(value.ptr + value.len - CODE_HEX, CODE_HEX)))
+    if (!hex_take(said, hop_code_text(value)))
         return false;
-    for (unsigned i = 0; i < set->nsecrets; i++)
-        if (hop_code(set->secrets[i], hop_front(value), m, code) && hop_codes_equal(code, said))
-            return true;
+    for (unsigned i = 0; i < set->nsecrets; i++) {
+        if (!hop_code(set->secrets[i], hop_front(value), m, code) || !hop_codes_equal(code, said))
+            continue;
+        memcpy(seal->secret, set->secrets[i], PEERS_SECRET);
+        memcpy(seal->code, hop_code_text(value).ptr, CODE_HEX);
+        return true;
+    }
     return false;
 }
 
@@ -248,7 +261,8 @@ hop_not_dash(struct slice word)
 }
 
 enum hop_refusal
-hop_read(struct hop_question *out, const struct peers_set *set, const struct http_message *m)
+hop_read(struct hop_question *out, struct hop_seal *seal, const struct peers_set *set,
+    const struct http_message *m)
 {
     const struct http_field *f = http_find_name(m, HOP_FIELD, NULL);
     struct slice words[ASK_WORDS], value;
@@ -262,7 +276,7 @@ hop_read(struct hop_question *out, const struct peers_set *set, const struct htt
         return HOP_VERSION;
     if (n != ASK_WORDS)
         return HOP_MALFORMED;
-    if (words[ASK_WORDS - 1].len != CODE_HEX || !hop_is_signed(set, value, m))
+    if (words[ASK_WORDS - 1].len != CODE_HEX || !hop_is_signed(set, value, m, seal))
         return HOP_UNSIGNED;
     *out = (struct hop_question){.fleet = words[1],
         .from = words[2],
@@ -270,7 +284,8 @@ hop_read(struct hop_question *out, const struct peers_set *set, const struct htt
         .client = hop_not_dash(words[9]),
         .identity = hop_not_dash(words[10]),
         .backend = hop_not_dash(words[11]),
-        .key = hop_not_dash(words[12])};
+        .key = hop_not_dash(words[12]),
+        .background = slice_eq(words[13], SLICE_LIT("b"))};
     return hop_number(words[4], 16, &out->wants.engine) &&
                    hop_number(words[5], 10, &out->wants.ms) &&
                    hop_number(words[6], 10, &out->wants.seq) &&
@@ -291,17 +306,58 @@ hop_unhexed(struct slice hex, struct arena *a)
 
 /* ---- answers ---- */
 
-size_t
-hop_answer(char out[static HOP_ANSWER_MAX], const char *node, const struct fresh_verdict *v)
+/* `front` is the answer without its code. */
+static bool
+hop_answer_code(const uint8_t secret[PEERS_SECRET], struct slice asked, struct slice front,
+    uint8_t out[PEERS_CODE])
 {
+    char text[CODE_HEX + HOP_ANSWER_MAX];
+
+    if (asked.len != CODE_HEX || front.len > HOP_ANSWER_MAX)
+        return false;
+    memcpy(text, asked.ptr, CODE_HEX);
+    memcpy(text + CODE_HEX, front.ptr, front.len);
+    return digest_hmac(
+        slice_of((const char *)secret, PEERS_SECRET), slice_of(text, CODE_HEX + front.len), out);
+}
+
+size_t
+hop_answer(char out[static HOP_ANSWER_MAX], const char *node, const struct hop_said *said,
+    const struct hop_seal *seal)
+{
+    const struct fresh_verdict *v = &said->verdict;
+    uint8_t code[PEERS_CODE];
     int n = snprintf(out, HOP_ANSWER_MAX,
-        "1 %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s%s%s %s %s",
+        "1 %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+        " %s%s%s%s %s %s",
         node, v->ttl_ms, v->age_ms, v->grace_ms, v->error_ms, v->keep_ms, v->stale_if_error_ms,
         v->storable ? "s" : "-", v->must_revalidate ? "m" : "", v->no_cache ? "n" : "",
-        fresh_refusal_name(v->refusal), fresh_origin_name(v->origin));
+        said->failed ? "e" : "", fresh_refusal_name(v->refusal), fresh_origin_name(v->origin));
 
-    tassert(n > 0 && n < HOP_ANSWER_MAX);
-    return (size_t)n;
+    tassert(n > 0 && n + 1 + CODE_HEX <= HOP_ANSWER_MAX);
+    if (!hop_answer_code(
+            seal->secret, slice_of(seal->code, CODE_HEX), slice_of(out, (size_t)n), code))
+        return 0;
+    out[n++] = ' ';
+    hex_put(out + n, code, sizeof(code));
+    return (size_t)n + CODE_HEX;
+}
+
+static bool
+hop_answers(const struct peers_set *set, const struct http_message *question, struct slice value)
+{
+    const struct http_field *f = http_find_name(question, HOP_FIELD, NULL);
+    uint8_t said[PEERS_CODE], code[PEERS_CODE];
+
+    tassert(f != NULL);
+    if (!hex_take(said, hop_code_text(value)))
+        return false;
+    for (unsigned i = 0; i < set->nsecrets; i++)
+        if (hop_answer_code(
+                set->secrets[i], hop_code_text(http_value(question, f)), hop_front(value), code) &&
+            hop_codes_equal(code, said))
+            return true;
+    return false;
 }
 
 static void
@@ -318,16 +374,19 @@ hop_names(struct fresh_verdict *v, struct slice refusal, struct slice origin)
 }
 
 bool
-hop_read_answer(struct fresh_verdict *v, const struct http_message *m)
+hop_read_answer(struct hop_said *out, const struct peers_set *set, struct slice node,
+    const struct http_message *question, const struct http_message *m)
 {
     const struct http_field *f = http_find_name(m, HOP_FIELD, NULL);
+    struct fresh_verdict *v = &out->verdict;
     struct slice words[ANSWER_WORDS], flags;
 
-    *v = (struct fresh_verdict){.storable = false};
+    *out = (struct hop_said){.failed = false};
     if (f == NULL || http_find_name(m, HOP_FIELD, f) != NULL)
         return false;
     if (hop_split(http_value(m, f), words, ANSWER_WORDS) != ANSWER_WORDS ||
-        !slice_eq(words[0], SLICE_LIT("1")))
+        !slice_eq(words[0], SLICE_LIT("1")) || !slice_eq(words[1], node) ||
+        words[ANSWER_WORDS - 1].len != CODE_HEX || !hop_answers(set, question, http_value(m, f)))
         return false;
     if (!hop_ms(words[2], &v->ttl_ms) || !hop_ms(words[3], &v->age_ms) ||
         !hop_ms(words[4], &v->grace_ms) || !hop_ms(words[5], &v->error_ms) ||
@@ -338,6 +397,7 @@ hop_read_answer(struct fresh_verdict *v, const struct http_message *m)
     v->storable = memchr(flags.ptr, 's', flags.len) != NULL;
     v->must_revalidate = memchr(flags.ptr, 'm', flags.len) != NULL;
     v->no_cache = memchr(flags.ptr, 'n', flags.len) != NULL;
+    out->failed = memchr(flags.ptr, 'e', flags.len) != NULL;
     v->lifetime_ms = v->ttl_ms + v->age_ms;
     hop_names(v, words[9], words[10]);
     if (v->storable)

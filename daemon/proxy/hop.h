@@ -1,13 +1,14 @@
 /* hop.h -- the field by which one node of a fleet asks another, and is answered.
  *
- *   Tarn-Peer: 1 FLEET FROM TO ENGINE MS SEQ POLICY SCHEME CLIENT IDENTITY BACKEND KEY CODE
- *   Tarn-Peer: 1 NODE TTL AGE GRACE ERROR KEEP IF-ERROR FLAGS REFUSAL ORIGIN
+ *   Tarn-Peer: 1 FLEET FROM TO ENGINE MS SEQ POLICY SCHEME CLIENT IDENTITY BACKEND KEY FLAGS CODE
+ *   Tarn-Peer: 1 NODE TTL AGE GRACE ERROR KEEP IF-ERROR FLAGS REFUSAL ORIGIN CODE
  *
  * in a question and in its answer; where the owner of the key does not answer it, its response has no such field.  What the question asks for is decided
  * where the client is (vcl_recv, vcl_hash, the route's rules); what becomes of the response is decided by the owner
  * (vcl_backend_*): neither is decided twice.  CODE is an HMAC-SHA-256 of what stands before it, method, host, path and
  * the fields in front of this one but those of the connection, in hexadecimal: what is asked once can be asked again,
- * and nothing else.  What a proxy between nodes puts behind it means nothing.  Times: ms.
+ * and nothing else.  What a proxy between nodes puts behind it means nothing.  An answer's CODE is one of the question's
+ * and of what stands before it: only a node of the fleet can give one, and to this question alone.  Times: ms.
  *
  * Threads: none of their own.
  */
@@ -36,6 +37,20 @@ struct hop_question {
     struct slice backend; /* that the policy named */
     /* client.identity, and the key that a policy made: in a question that was read hexadecimal. */
     struct slice identity, key;
+    bool background; /* no client waits for it: what is stored there is served meanwhile */
+};
+
+/* Of a question: its answer's code is made with both. */
+struct hop_seal {
+    uint8_t secret[PEERS_SECRET];
+    char code[2 * PEERS_CODE];
+};
+
+/* What an answer says of its response. */
+struct hop_said {
+    struct fresh_verdict verdict;
+    bool
+        failed; /* it stands in for an answer of the origin: stale, or what a policy made of the error */
 };
 
 /* The field, without its code; in the arena; .ptr NULL: no memory. */
@@ -48,19 +63,22 @@ enum hop_refusal {
     HOP_VERSION,
     HOP_UNSIGNED, /* its code is another one: who asks has another secret, or none */
 };
-/* *out borrows from the message. */
-enum hop_refusal hop_read(
-    struct hop_question *out, const struct peers_set *set, const struct http_message *m);
+/* *out borrows from the message; *seal does not. */
+enum hop_refusal hop_read(struct hop_question *out, struct hop_seal *seal,
+    const struct peers_set *set, const struct http_message *m);
 /* Of one that is HOP_GOOD: leaves what is signed.  What was read goes on to borrow from it. */
 void hop_keep_signed(struct http_message *m);
 /* As it was before it was hexadecimal; .ptr NULL: it is none, or no memory. */
 struct slice hop_unhexed(struct slice hex, struct arena *a);
 
 enum {
-    HOP_ANSWER_MAX = 320
+    HOP_ANSWER_MAX = 400
 };
-/* Its length. */
-size_t hop_answer(char out[static HOP_ANSWER_MAX], const char *node, const struct fresh_verdict *v);
-bool hop_read_answer(struct fresh_verdict *v, const struct http_message *m); /* false: it is none */
+/* Its length; 0: it cannot be signed. */
+size_t hop_answer(char out[static HOP_ANSWER_MAX], const char *node, const struct hop_said *said,
+    const struct hop_seal *seal);
+/* `question` as it was signed, and the node that it was for.  False: it is no answer to that. */
+bool hop_read_answer(struct hop_said *out, const struct peers_set *set, struct slice node,
+    const struct http_message *question, const struct http_message *m);
 
 #endif

@@ -211,6 +211,7 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
         .edited = r->policy.req != NULL,
         .hops = req_may_hop(r),
         .hop = r->policy.hop,
+        .background = r->policy.background,
         .hinted = r->policy.hinted,
         .entry = entry,
         .old = old,
@@ -225,8 +226,7 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
 
     tassert(entry != NULL && r->x != NULL);
     tassert(err == 0);
-    /* Only the fetch that the client waits for has a listener.  A refresh in the background has
-     * none: the request may have been answered and freed long before it ends. */
+    /* A refresh in the background has none: the request may be answered and freed before it ends. */
     if (entry == r->entry)
         spec.listener = req_listener(r);
     req_share_rules(r, &spec);
@@ -338,6 +338,7 @@ req_failed(struct req *r)
 
     tassert(entry_state(r->entry) == ENTRY_FAILED && r->holds);
     req_query(r, &q);
+    q.grace_said = q.grace_said && !r->policy.hop;
     /* Read before the drop: Cache-Status names it beside the stale response (fwd-status). */
     r->attempt.failed_status = r->entry->origin_status;
     entry_drop(&r->entry);

@@ -469,6 +469,8 @@ req_attend(struct req *r)
     bool asks;
 
     if (r->policy.hop)
+        req_hop_stand_in(r);
+    if (r->policy.hop)
         return rep_begin(&r->rep, r->entry, r->attempt.leader) ? req_hop_deliver(r)
                                                                : req_look_again(r);
     asks = r->policy.ref != NULL && !policy_is_trivial(r->policy.ref->policy, VCL_SUB_DELIVER);

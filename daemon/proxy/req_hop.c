@@ -87,10 +87,19 @@ hop_edit(struct req *r)
 struct hop_facts {
     struct conn_facts facts;
     struct conn_listener listener;
+    struct hop_seal seal;
 };
+_Static_assert(offsetof(struct hop_facts, facts) == 0, "one is found by the other");
+
+static const struct hop_facts *
+hop_facts_of(const struct req *r)
+{
+    tassert_slow(r->policy.hop);
+    return (const struct hop_facts *)(const void *)r->x->conn;
+}
 
 static int
-hop_take_client(struct req *r, struct slice client)
+hop_take_client(struct req *r, struct slice client, const struct hop_seal *seal)
 {
     struct hop_facts *h = arena_alloc(&r->x->arena, sizeof(*h));
     char text[ADDRESS_TEXT_MAX];
@@ -100,6 +109,7 @@ hop_take_client(struct req *r, struct slice client)
     h->facts = *r->x->conn;
     h->listener = *r->x->conn->listener;
     h->facts.listener = &h->listener;
+    h->seal = *seal;
     h->facts.client_port = 0;                                      /* unknown */
     memset(h->facts.client_addr, 0, sizeof(h->facts.client_addr)); /* a Unix socket's */
     snprintf(text, sizeof(text), "%.*s", (int)client.len, client.ptr);
@@ -191,7 +201,7 @@ hop_wrong(
 }
 
 static enum req_next
-hop_look_up(struct req *r, const struct hop_question *q)
+hop_look_up(struct req *r, const struct hop_question *q, const struct hop_seal *seal)
 {
     enum req_next next;
     int err = hop_edit(r);
@@ -199,7 +209,7 @@ hop_look_up(struct req *r, const struct hop_question *q)
     if (err == 0)
         err = hop_key_of(r, q);
     if (err == 0)
-        err = hop_take_client(r, q->client);
+        err = hop_take_client(r, q->client, seal);
     if (err == 0)
         err = req_take_rules(r, true);
     if (err == 0 && http_has(r->head, HTTP_F_RANGE))
@@ -208,6 +218,7 @@ hop_look_up(struct req *r, const struct hop_question *q)
         return req_synth(r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), err);
     if (!hop_find_backend(r, q->backend))
         return hop_deny(r, 421, "this node has no such backend", true);
+    r->policy.background = q->background;
     counter_add(r->proxy->counters, COUNTER_fleet_peer_asked, 1);
     req_goto(r, REQ_LOOKUP);
     next = req_do_lookup(r);
@@ -221,6 +232,7 @@ req_hop_admit(struct req *r)
 {
     const struct peers *peers = r->proxy->peers;
     struct hop_question q;
+    struct hop_seal seal;
     enum hop_refusal refusal;
     const char *why;
     bool loud;
@@ -229,14 +241,14 @@ req_hop_admit(struct req *r)
         return req_synth(r, (unsigned)terr_http(r->x->err, TERR_SIDE_CLIENT), r->x->err);
     if (peers == NULL)
         return hop_deny(r, 403, "this node is in no fleet, or its `peers` are off", true);
-    refusal = hop_read(&q, peers_now(peers), &r->x->head);
+    refusal = hop_read(&q, &seal, peers_now(peers), &r->x->head);
     if (refusal != HOP_GOOD)
         return hop_deny(r, 403, hop_text(refusal), true);
     hop_keep_signed(&r->x->head);
     why = hop_wrong(r, &q, peers_env(peers), &loud);
     if (why != NULL)
         return hop_deny(r, 421, why, loud);
-    return hop_look_up(r, &q);
+    return hop_look_up(r, &q, &seal);
 }
 
 /* What is stale here would be as stale there. */
@@ -274,15 +286,47 @@ hop_has_other_tags(const struct entry *e, const struct http_message *m)
     return tags.any || tags.n < e->block->ntags;
 }
 
+/* What vcl_backend_error made, for those that waited and no others. */
+static bool
+hop_is_page(const struct entry *e)
+{
+    return e->origin_status == 0 && entry_ttl_ms(e) <= 0 && entry_good_ms(e) <= 0;
+}
+
+/* In place of a policy's page for an error: what this node would serve in grace. */
+void
+req_hop_stand_in(struct req *r)
+{
+    struct entry *stored;
+    struct cache_query q;
+
+    if (!hop_is_page(r->entry))
+        return;
+    req_query(r, &q);
+    q.grace_said = false;
+    stored = cache_lookup_stale(r->proxy->cache, &q);
+    if (stored == NULL)
+        return;
+    r->attempt.failed_status = (uint16_t)entry_status(r->entry);
+    req_leave_entry(r);
+    r->holds = r->attempt.leader = false;
+    r->entry = stored;
+    r->attempt.origin_failed = true;
+    r->log_flags |= SHMLOG_REQ_HIT | SHMLOG_REQ_STALE;
+}
+
 static void
-hop_verdict(const struct req *r, struct fresh_verdict *v)
+hop_judge(const struct req *r, struct hop_said *said)
 {
     const struct entry *e = r->entry;
     int64_t now = (int64_t)r->proxy->loop->clock.mono_ms, resident = now - e->received_ms;
+    struct fresh_verdict *v = &said->verdict;
 
-    /* Stale, and in place of an error: not to be kept there as if it were good. */
-    bool good = !entry_is_private(e) && !r->attempt.origin_failed;
+    /* In place of an error: not to be kept there as if it were good. */
+    bool failed = r->attempt.origin_failed || hop_is_page(e);
+    bool good = !entry_is_private(e) && !failed;
 
+    said->failed = failed;
     *v = (struct fresh_verdict){.storable = good,
         .refusal = good ? FRESH_REFUSE_NONE : FRESH_REFUSE_PEER,
         .origin = (enum fresh_origin)e->ttl_from,
@@ -306,18 +350,20 @@ hop_write(struct req *r, const struct http_message *stored)
 {
     struct message_edit *e = arena_alloc(&r->x->arena, sizeof(*e));
     char text[HOP_ANSWER_MAX], age[24];
-    struct fresh_verdict v;
+    struct hop_said said;
     struct slice line;
     size_t len;
     int err = e == NULL ? TERR_NOMEM : message_edit_init(e, stored, &r->x->arena, LIMIT_FIELDS);
 
     if (err != 0)
         return err;
-    hop_verdict(r, &v);
-    len = hop_answer(text, peers_env(r->proxy->peers)->node, &v);
+    hop_judge(r, &said);
+    len = hop_answer(text, peers_env(r->proxy->peers)->node, &said, &hop_facts_of(r)->seal);
+    if (len == 0)
+        return TERR_NOMEM;
     err = message_edit_set(e, HOP_FIELD, HTTP_F_OTHER, slice_of(text, len));
     if (err == 0) {
-        snprintf(age, sizeof(age), "%lld", (long long)(v.age_ms / 1000));
+        snprintf(age, sizeof(age), "%lld", (long long)(said.verdict.age_ms / 1000));
         err = message_edit_set(e, SLICE_LIT("Age"), HTTP_F_AGE, slice_str(age));
     }
     line = req_cache_status(r);

@@ -424,6 +424,47 @@ class Peers(FleetTest):
             for n in nodes:
                 n.close()
 
+    def test_a_policys_grace_holds_while_the_origin_fails(self):
+        """At the owner, at who asks it, and at one that has nothing: as at one node alone."""
+        origin = Wire(self.origin.server_address[1])
+        self.addCleanup(origin.close)
+        f = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "p.vcl")
+        abandons = "if (beresp.status >= 500 && bereq.is_bgfetch) { return (abandon); }"
+        for more, cut in (("", True), (abandons, True), (abandons, False)):
+            with self.subTest(more=more, cut=cut), open(f, "w", encoding="utf-8") as out:
+                out.write(f"""vcl 4.1; backend default {{ .host = "127.0.0.1"; .port = "{origin.port}"; }}
+                    sub vcl_backend_response {{ {more} set beresp.grace = 10m; }}""")
+                out.close()
+                fails = []
+                self.answers(lambda h: (503, [], b"no") if fails else (200, [("Cache-Control", "max-age=1")], b"yes"))
+                nodes = self.peers("abc", more=f"vcl: {f}\n", policy=None)
+                paths = [f"/grace/{i}" for i in range(8)]
+                for n in nodes[:2]:
+                    for p in paths:
+                        self.assertEqual(n.ask(p).status, 200)
+                time.sleep(1.5)
+                fails.append(1)
+                if cut:
+                    origin.cut()
+                answers = []
+                for _ in range(4):
+                    answers += [(n.ask(p).status, n.ask(p).body) for n in nodes[:2] for p in paths]
+                    time.sleep(0.1)  # for what is fetched in the background
+                self.assertEqual(set(answers), {(200, b"yes")})
+                if cut:  # a client waits for that fetch, so its policy does not abandon what it gets of the origin
+                    self.assertEqual({nodes[2].ask(p).status for p in paths if self.owns(nodes[2], p) is False}, {200})
+                origin.mend()
+                fails.clear()
+                for n in nodes[:2]:
+                    for p in paths:
+                        wait_until(lambda n=n, p=p: "ttl=-" not in n.ask(p).fields["cache-status"], "it is fresh again", 10)
+                for n in nodes:
+                    n.close()
+
+    @staticmethod
+    def owns(node, path):
+        return "This node owns" in " ".join(node.admin(f"/v1/why?url=http://tarn.test{path}")["text"])
+
     def test_a_node_that_sleeps_costs_a_timeout_and_no_error(self):
         nodes = self.peers(max_blind="6s", fleet=", peer_timeout: 200ms")
         nodes[2].pause()
@@ -487,6 +528,34 @@ class Peers(FleetTest):
                          (b"X-Any", b"X-Ana"), (b"GET /v", b"GET /w"), (b"GET", b"HEAD"), (b"tarn.test", b"evil.test")):
             self.assertIn(old, question)
             self.assertEqual(ask(question.replace(old, new, 1)), b"HTTP/1.1 403", (old, new))
+
+    def test_one_at_a_nodes_address_without_the_secret_is_no_node(self):
+        """A node dies, and another process has its port while the others still ask there."""
+        nodes = self.peers("ab", max_blind="10s")
+        nodes[1].process.kill()
+        nodes[1].process.wait()
+        heard = []
+
+        class Impostor(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                heard.append(self.headers["Tarn-Peer"])
+                code = heard[-1].split(" ")[-1]
+                self.send_response(200)
+                self.send_header("Tarn-Peer", f"1 b 86400000 0 0 0 0 0 s stored max-age {code}")
+                self.send_header("Content-Length", "8")
+                self.end_headers()
+                self.wfile.write(b"POISONED")
+
+            def log_message(self, *args):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", nodes[1].peer_port), Impostor)
+        self.addCleanup(server.server_close)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        for i in range(20):
+            self.assertEqual(nodes[0].get(f"/v/{i}").version, 0)
+        self.assertGreater(len(heard), 0)
 
     def test_a_client_cannot_say_that_it_is_a_node(self):
         a = self.peers()[0]
