@@ -431,7 +431,7 @@ struct conf_fleet {
     int64_t peer_timeout;   /* ms */
     int64_t session_secret; /* of tickets: the fleet's */
     const char *key_prefix;
-    int64_t log_entries, log_age; /* log_age: ms, at least twice max_blind */
+    int64_t log_entries, log_bytes, log_age; /* log_age: ms, at least twice max_blind */
 };
 
 /* One member a parameter: int64_t in the row's unit, or const char *. */

@@ -438,6 +438,8 @@
     X(key_prefix, LABEL, "tarn", 1, CONF_NAME_MAX, "First part of every key in the engine")        \
     X(log_entries, COUNT, 1000000, 1000, 100000000,                                                \
       "Most entries of the stream of invalidations that the engine keeps")                         \
+    X(log_bytes, BYTES, 128 * CONF_MI, 1 * CONF_MI, INT64_C(65536) * CONF_MI,                               \
+      "Bytes of the stream behind which older entries are removed; the engine needs twice as much")  \
     X(log_age, MS, 1 * CONF_H, 1 * CONF_M, 30 * CONF_D,                                            \
       "How long the stream keeps an entry; at least twice max_blind")
 

@@ -379,6 +379,7 @@ fleet_take_hello(struct fleet *f, const struct engine_reply *r)
         f->env.conf->name, fleet_id_text(id, text).ptr);
     f->catches_up = true;
     f->nmissed = 0;
+    fleet_read_began(f);
     fleet_read_missed(f);
 }
 
@@ -436,19 +437,24 @@ fleet_take_anchor(struct fleet *f, const struct engine_reply *r)
     fleet_rejoin(f);
 }
 
+void
+fleet_trim_before(struct fleet *f, struct fleet_id id)
+{
+    char text[FLEET_ID_TEXT_MAX];
+    struct slice words[] = {SLICE_LIT("XTRIM"), slice_str(f->log_key), SLICE_LIT("MINID"),
+        SLICE_LIT("~"), fleet_id_text(id, text)};
+
+    if (f->commands.state == LINK_UP)
+        link_send(&f->commands, TAG_TRIM, words, 5);
+}
+
 static void
 fleet_trim(struct fleet *f)
 {
     uint64_t now = fleet_engine_ms(f), age = (uint64_t)f->env.conf->log_age;
-    char text[24];
-    struct slice words[] = {SLICE_LIT("XTRIM"), slice_str(f->log_key), SLICE_LIT("MINID"),
-        SLICE_LIT("~"), slice_of(text, 0)};
 
-    if (now <= age)
-        return;
-    snprintf(text, sizeof(text), "%" PRIu64, now - age);
-    words[4] = slice_str(text);
-    link_send(&f->commands, TAG_TRIM, words, 5);
+    if (now > age)
+        fleet_trim_before(f, (struct fleet_id){now - age, 0});
 }
 
 bool

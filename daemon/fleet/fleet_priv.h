@@ -17,12 +17,14 @@
 enum {
     FLEET_NODES_MAX = 1024,
     FLEET_NAME_MAX = 64,
-    FLEET_KEY_MAX = 256,        /* of the engine's, with its NUL */
-    FLEET_QUEUED_MAX = 100000,  /* invalidations that are not in the log yet */
-    FLEET_READ_BATCH = 512,     /* entries of the log in one reply */
-    FLEET_READ_BLOCK_MS = 1000, /* how long the engine waits for one, at most */
-    FLEET_POLL_MS = 1000,       /* between looks at the nodes, while no proof is waited for; and */
-    FLEET_POLL_NODE_MS = 8,     /* for each of them, as each looks at all */
+    FLEET_KEY_MAX = 256,               /* of the engine's, with its NUL */
+    FLEET_QUEUED_MAX = 100000,         /* invalidations that are not in the log yet */
+    FLEET_ENTRY_BYTES_MAX = 128 << 20, /* they and those that are kept for another engine */
+    FLEET_STRIDES = 64,                /* by which the log's bytes are counted */
+    FLEET_READ_BATCH = 512,            /* entries of the log in one reply */
+    FLEET_READ_BLOCK_MS = 1000,        /* how long the engine waits for one, at most */
+    FLEET_POLL_MS = 1000,   /* between looks at the nodes, while no proof is waited for; and */
+    FLEET_POLL_NODE_MS = 8, /* for each of them, as each looks at all */
     FLEET_LAG_MS = 900, /* what was in the log then is applied, or the node lags; below POLL_MS */
     FLEET_TRIM_MS = 10000,
     FLEET_GONE_GUARDS = 10, /* guard times after which a name without a node is removed */
@@ -160,10 +162,13 @@ struct fleet {
     struct fleet_id read_to;  /* of the reading under way */
     bool reads, read_all;
     struct fleet_id
-        missed;       /* none; or behind it are entries that were not read while it was apart */
-    bool catches_up;  /* they are read now: it reports, and trusts anything, behind them */
-    unsigned nmissed; /* that were applied */
-    bool anchored;    /* its place is known to be in the log of this engine */
+        missed; /* none; or behind it are entries that were not read while it was apart */
+    struct fleet_id strides[FLEET_STRIDES]; /* a ring: where each log_bytes / FLEET_STRIDES ended */
+    unsigned nstrides;
+    uint64_t stride_bytes; /* since the last one */
+    bool catches_up;       /* they are read now: it reports, and trusts anything, behind them */
+    unsigned nmissed;      /* that were applied */
+    bool anchored;         /* its place is known to be in the log of this engine */
     char followed[LINK_INCARNATION_MAX]; /* the engine that entries were confirmed by */
 
     /* The engine's time. */
@@ -186,6 +191,7 @@ struct fleet {
     struct list unlogged;     /* of fleet_entry, in their order */
     struct list recent;       /* in the log, for as long as another engine may lack them */
     unsigned nrecent;
+    size_t recent_bytes;
     uint64_t trimmed_ms, hello_ms;
 
     /* Proofs. */
@@ -216,6 +222,7 @@ bool fleet_queue(struct fleet *f, const struct slice *words, unsigned n);
 /* Milliseconds since the epoch by the engine's clock; 0: it is not known. */
 uint64_t fleet_engine_ms(const struct fleet *f);
 void fleet_send_hello(struct fleet *f);
+void fleet_trim_before(struct fleet *f, struct fleet_id id);
 /* What is stored may be what others have purged.  Soon, if it cannot be done now. */
 void fleet_distrust(struct fleet *f, const char *why);
 
@@ -234,6 +241,8 @@ void fleet_show_lease(struct fleet *f);
 
 /* fleet_read.c: the next of what was missed. */
 void fleet_read_missed(struct fleet *f);
+/* It has joined anew: nothing of the log is counted yet. */
+void fleet_read_began(struct fleet *f);
 
 /* fleet_status.c: how many nodes live, and are behind: by the look that ends, or 0 of what is not known any more. */
 void fleet_show_nodes(struct fleet *f);

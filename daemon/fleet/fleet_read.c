@@ -11,6 +11,10 @@
 #include "daemon/fleet/fleet_priv.h"
 #include "daemon/log/elog.h"
 
+enum {
+    READ_ENTRY_BYTES = 64, /* of the engine's, beside an entry's texts */
+};
+
 void
 fleet_read(struct fleet *f)
 {
@@ -100,6 +104,47 @@ read_entry(struct fleet *f, const struct engine_reply *r, struct fleet_id *id)
     return read_apply(f, engine_reply_text(engine_reply_at(r, 0)), pairs, n);
 }
 
+/* ---- the log's bytes ---- */
+
+void
+fleet_read_began(struct fleet *f)
+{
+    f->nstrides = 0;
+    f->stride_bytes = 0;
+}
+
+static uint64_t
+read_bytes(const struct engine_reply *entry)
+{
+    const struct engine_reply *fields;
+    uint64_t bytes = READ_ENTRY_BYTES;
+
+    if (engine_reply_count(entry) != 2)
+        return bytes;
+    fields = engine_reply_at(entry, 1);
+    for (unsigned i = 0; i < engine_reply_count(fields); i++)
+        bytes += engine_reply_text(engine_reply_at(fields, i)).len;
+    return bytes;
+}
+
+/* Each node sees all of the log go by, and removes what log_bytes have come behind: URLs are as long as clients like. */
+static void
+read_measure(struct fleet *f, const struct engine_reply *entry)
+{
+    struct fleet_id *at = &f->strides[f->nstrides % FLEET_STRIDES];
+
+    f->stride_bytes += read_bytes(entry);
+    if (f->stride_bytes < (uint64_t)f->env.conf->log_bytes / FLEET_STRIDES)
+        return;
+    f->stride_bytes = 0;
+    if (f->nstrides >= FLEET_STRIDES)
+        fleet_trim_before(f, *at);
+    *at = f->read_to;
+    f->nstrides++;
+}
+
+/* ---- a reading ---- */
+
 /* Before any is applied: from then on copies of other nodes have to be as young. */
 static void
 read_show(struct fleet *f, const struct engine_reply *entries, unsigned n)
@@ -125,8 +170,10 @@ fleet_take_read(struct fleet *f, const struct engine_reply *r)
         entries = engine_reply_at(engine_reply_at(r, 0), 1);
         n = engine_reply_count(entries);
         read_show(f, entries, n);
-        for (unsigned i = 0; i < n; i++)
+        for (unsigned i = 0; i < n; i++) {
             read_entry(f, engine_reply_at(entries, i), &f->read_to);
+            read_measure(f, engine_reply_at(entries, i));
+        }
     }
     f->read_all = n < FLEET_READ_BATCH;
 }

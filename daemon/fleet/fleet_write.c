@@ -12,7 +12,8 @@
 
 enum {
     WRITE_WINDOW = 1024, /* sent and not confirmed */
-    RECENT_MAX = 20000,  /* kept for an engine that may have lost them */
+    RECENT_MAX = 20000,  /* kept for an engine that may have lost them; and */
+    RECENT_BYTES_MAX = 32 << 20,
 };
 
 /* ---- one entry ---- */
@@ -131,7 +132,8 @@ fleet_append(struct fleet *f, const struct invalidation *inv)
     int err;
 
     OBJ_CHECK(f, FLEET_MAGIC);
-    if (atomic_fetch_add(&f->nqueued, 1) >= FLEET_QUEUED_MAX)
+    if (atomic_fetch_add(&f->nqueued, 1) >= FLEET_QUEUED_MAX ||
+        atomic_load(&f->entry_bytes) >= FLEET_ENTRY_BYTES_MAX)
         return fleet_lose(f, "too many wait for the engine");
     err = entry_new(f, inv, &e);
     if (err != 0) /* a tag with a control character, as a policy may make */
@@ -195,9 +197,12 @@ fleet_write_again(struct fleet *f)
 static void
 recent_forget_oldest(struct fleet *f)
 {
+    struct fleet_entry *e = container_of(f->recent.next, struct fleet_entry, link);
+
     tassert(f->nrecent > 0);
     f->nrecent--;
-    entry_free(container_of(f->recent.next, struct fleet_entry, link));
+    f->recent_bytes -= e->bytes;
+    entry_free(e);
 }
 
 void
@@ -211,7 +216,9 @@ fleet_take_added(struct fleet *f, const struct engine_reply *r)
     tassert(good || engine_reply_type(r) != ENGINE_STRING);
     list_del(&e->link);
     list_add_tail(&f->recent, &e->link);
-    if (f->nrecent++ == RECENT_MAX)
+    f->nrecent++;
+    f->recent_bytes += e->bytes;
+    while (f->nrecent > RECENT_MAX || f->recent_bytes > RECENT_BYTES_MAX)
         recent_forget_oldest(f);
     if (good && fleet_id_compare(e->id, f->last_own) > 0) {
         f->last_own = e->id;
@@ -242,6 +249,7 @@ fleet_write_recent(struct fleet *f)
         atomic_fetch_add(&f->nqueued, 1);
     }
     f->nrecent = 0;
+    f->recent_bytes = 0;
     fleet_proofs_again(f);
 }
 

@@ -5,6 +5,7 @@ engine and the wire between.
 redis-server is the engine.  What a proof means is checked by content: the origin has another version before the purge,
 and behind the proof no node shows the one before.
 """
+import http.client
 import os
 import shutil
 import subprocess
@@ -242,6 +243,20 @@ class Fleet(FleetTest):
         self.engine.ask("XTRIM", "tarn:{shop}:log", "MAXLEN", 0)
         wire.mend()
         wait_until(lambda: b.get("/v/x").version == version, "b trusts nothing that it had", 10)
+
+    def test_a_log_of_long_urls_has_a_bound_of_bytes(self):
+        """What clients send unsafely has URLs as long as they like."""
+        nodes = self.nodes("ab", fleet=", log_bytes: 1MiB")
+        distrusts = [n.admin("/v1/counters")["fleet.distrusts"] for n in nodes]
+        conn = http.client.HTTPConnection("127.0.0.1", nodes[0].port, timeout=10)
+        self.addCleanup(conn.close)
+        for i in range(1200):
+            conn.request("POST", f"/v/{i}?" + "x" * 7000, b"", {"Host": "tarn.test"})
+            conn.getresponse().read()
+        self.assertEqual(nodes[1].purge(url="http://tarn.test/v/x")["proof"], "all")
+        self.assertLess(self.engine.ask("MEMORY", "USAGE", "tarn:{shop}:log"), 2 << 20)
+        self.assertGreater(self.engine.ask("XLEN", "tarn:{shop}:log"), 50)  # and it is kept as far
+        self.assertEqual([n.admin("/v1/counters")["fleet.distrusts"] for n in nodes], distrusts)
 
     # ---- other ways to the engine ----
 

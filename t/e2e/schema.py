@@ -114,7 +114,7 @@ FINE = (
                ' state: /nonexistent/acme } } } ]\n',
     BACKENDS + "fleet: { name: shop, node: a.1, engine: unix:/run/valkey.sock }\n",
     BACKENDS + "fleet: { name: shop, node: a, engine: ['rediss://tarn@127.0.0.1/1', 'rediss://tarn@[::1]:7/1'], sentinel: m,\n"
-               " tls: { verify: off }, max_blind: 10s, wait: 500ms, log_entries: 1000, log_age: 1m }\n",
+               " tls: { verify: off }, max_blind: 10s, wait: 500ms, log_entries: 1000, log_bytes: 1MiB, log_age: 1m }\n",
     'backends: { default: { address: "127.0.0.1:1", tls: on }, b: { address: "127.0.0.1:2", tls: { sni: b.test, verify: off } } }\n',
 )
 

@@ -65,6 +65,7 @@ TEST(conf_fleet, a_name_and_an_engine_have_all_defaults)
     CHECK_EQ(2000, f->wait);
     CHECK_STR("tarn", f->key_prefix);
     CHECK_EQ(1000000, f->log_entries);
+    CHECK_EQ(128 << 20, f->log_bytes);
     CHECK_EQ(3600000, f->log_age);
     conf_free(&c);
 }
@@ -74,7 +75,7 @@ TEST(conf_fleet, every_key_is_read)
     const struct conf *c =
         load(NODE("engine: ['REDISS://me@a.test/7', 'rediss://me@[::1]:1/7'], sentinel: my.master, "
                   "password_file: /x, tls: {ca: /ca.pem, name: b.test}, max_blind: 1s, wait: 10ms, "
-                  "key_prefix: t-1, log_entries: 1000, log_age: 1m"));
+                  "key_prefix: t-1, log_entries: 1000, log_bytes: 1MiB, log_age: 1m"));
     const struct conf_fleet *f = &c->fleet;
 
     CHECK_STR("a", f->node);
@@ -100,6 +101,7 @@ TEST(conf_fleet, every_key_is_read)
     CHECK_EQ(10, f->wait);
     CHECK_STR("t-1", f->key_prefix);
     CHECK_EQ(1000, f->log_entries);
+    CHECK_EQ(1 << 20, f->log_bytes);
     CHECK_EQ(60000, f->log_age);
     conf_free(&c);
 }
@@ -274,7 +276,7 @@ TEST(conf_fleet, names_and_bounds_have_their_errors)
         "2:65 unknown key 'xyzzy' in section 'fleet'; it takes: name, node, engine, sentinel, "
         "state, password_file, tls, max_blind, wait, peers, address, peer_timeout, session_secret, "
         "key_prefix, "
-        "log_entries, log_age\n");
+        "log_entries, log_bytes, log_age\n");
 }
 
 #define PEERED(listen, more) \
@@ -536,12 +538,14 @@ TEST(conf_fleet, a_changed_fleet_needs_a_restart)
     expect_changes(plain, BACKEND, "! fleet: 'there' 'gone'\n");
     expect_changes(plain,
         BACKEND "fleet: {name: b, node: c, engine: 'rediss://h/1', sentinel: m, password_file: /p, "
-                "max_blind: 1s, wait: 1s, key_prefix: t, log_entries: 2000, log_age: 2h}",
+                "max_blind: 1s, wait: 1s, key_prefix: t, log_entries: 2000, log_bytes: 2MiB, "
+                "log_age: 2h}",
         "! fleet.name: 'shop' 'b'\n! fleet.node: 'a' 'c'\n"
         "! fleet.engine: 'redis://h' 'rediss://h/1'\n! fleet.sentinel: '' 'm'\n"
         "! fleet.password_file: '' '/p'\n! fleet.tls: '' ''\n! fleet.max_blind: '30s' '1s'\n"
         "! fleet.wait: '2s' '1s'\n! fleet.key_prefix: 'tarn' 't'\n"
-        "! fleet.log_entries: '1000000' '2000'\n! fleet.log_age: '1h' '2h'\n");
+        "! fleet.log_entries: '1000000' '2000'\n! fleet.log_bytes: '128MiB' '2MiB'\n"
+        "! fleet.log_age: '1h' '2h'\n");
 }
 
 TEST(conf_fleet, a_changed_password_is_a_change_and_not_shown)
