@@ -361,9 +361,13 @@ why_say_freshness(struct why *y, const struct entry *e)
 {
     int64_t left = entry_ttl_left_ms(e, y->now_ms), ttl = entry_ttl_ms(e);
     int64_t blind = cache_blind_for_ms(y->ps->cache);
+    struct slice hops = stored_field(e, HTTP_F_CACHE_STATUS);
 
     why_say(y, "It was received %s ago with status %u.", why_time(y->now_ms - e->received_ms).text,
         entry_status(e));
+    if (hops.len > 0) /* of the fleet, or not */
+        why_say(y, "It came by way of another cache, which said of it then: %.*s.", (int)hops.len,
+            hops.ptr);
     /* no-cache and the like: "stale for 3 s" would be true, and mislead. */
     if (entry_is_checked_each_time(e) && !entry_is_softened(e))
         why_say(y, "It is never fresh (%s): each use is validated with the backend.",

@@ -126,6 +126,11 @@ class Peers(FleetTest):
         self.assertIn("This node owns its key in the fleet", said[0])
         for text in said[1:]:
             self.assertIn(f"Node {owner.name} of the fleet, at 127.0.0.1:{owner.peer_port}, owns its key", text)
+        owner.get(name)
+        other.get(name)
+        said = [" ".join(n.admin("/v1/why?url=http://tarn.test" + name)["text"]) for n in (owner, other)]
+        self.assertNotIn("another cache", said[0])
+        self.assertIn("It came by way of another cache, which said of it then: tarn; hit; ttl=", said[1])
 
     def test_a_stale_one_is_validated_at_the_owner(self):
         nodes = self.peers()
