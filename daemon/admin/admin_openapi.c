@@ -9,10 +9,15 @@ enum {
     OPENAPI_WORD_MAX = 64
 };
 
+/* Of an array: what is taken as a list is a list of texts. */
 static json_t *
 openapi_type(const char *type)
 {
-    return json_pack("{ss}", "type", type);
+    json_t *o = json_pack("{ss}", "type", type);
+
+    if (strcmp(type, "array") == 0)
+        json_put(o, "items", openapi_type("string"));
+    return o;
 }
 
 /* NAME=TYPE, and perhaps a mark that it must be there, of `asks`: the next word. */

@@ -171,8 +171,9 @@ admin: {{address: "{admin}"{more}}}
         self.assertEqual(described, routes)
         purge = told["paths"]["/v1/purge"]["post"]["requestBody"]
         schema = purge["content"]["application/json"]["schema"]
-        self.assertEqual(schema["properties"], {"url": {"type": "string"}, "headers": {"type": "array"},
-                                                "tag": {"type": "string"}, "tags": {"type": "array"},
+        texts = {"type": "array", "items": {"type": "string"}}
+        self.assertEqual(schema["properties"], {"url": {"type": "string"}, "headers": texts,
+                                                "tag": {"type": "string"}, "tags": texts,
                                                 "all": {"type": "boolean"}, "soft": {"type": "boolean"},
                                                 "wait": {"type": "string"}, "timeout_ms": {"type": "integer"},
                                                 "local": {"type": "boolean"}})
