@@ -54,6 +54,7 @@ class Slot:
 
     def start(self):
         port, fleet = (self.world.sentinel_port, ", sentinel: shop") if self.world.sentinel else (self.wire.port, "")
+        fleet += ", log_bytes: 1MiB"  # a minute of it or so
         self.node = Node(self.world.program, self.name, port, self.world.origin, policy=True, max_blind=self.max_blind,
                          stderr=self.log, fleet=fleet, peers=self.world.args.peers, more=TABLE)
         self.starts += 1
