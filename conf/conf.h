@@ -546,6 +546,11 @@ struct conf_source {
 int conf_load_source(
     const struct conf **out, const struct conf_source *src, struct conf_error **errors);
 
+/* What other nodes of a fleet may say: can a node have this name, and be reached at this address?  The address: a host and
+ * a port, neither of them any. */
+bool conf_fleet_node_ok(struct slice name);
+bool conf_fleet_address_ok(struct slice text);
+
 /* The one that responses go to: the one named main, else the first. */
 const struct conf_storage *conf_main_storage(const struct conf *conf);
 

@@ -438,6 +438,13 @@ conf_fleet_refuse_key(struct conf_cx *cx, const char *section, const struct ynod
     return true;
 }
 
+bool
+conf_fleet_node_ok(struct slice name)
+{
+    return name.len > 0 && name.len <= CONF_NAME_MAX &&
+           conf_text_wrong(CONF_TYPE_LABEL, name) == NULL;
+}
+
 static void
 fleet_name_node(struct conf_cx *cx, const struct ynode *n, struct conf_fleet *fleet)
 {
@@ -447,7 +454,7 @@ fleet_name_node(struct conf_cx *cx, const struct ynode *n, struct conf_fleet *fl
     if (gethostname(host, sizeof(host) - 1) != 0)
         host[0] = '\0';
     name = slice_str(host);
-    if (name.len == 0 || name.len > CONF_NAME_MAX || conf_text_wrong(CONF_TYPE_LABEL, name) != NULL)
+    if (!conf_fleet_node_ok(name))
         conf_fail(cx, n->key,
             "this host's name, '%s', cannot name a node: give `node` a name of letters, digits, "
             "., - and _, %d at most",
@@ -484,16 +491,16 @@ fleet_peer_listener(const struct conf *conf)
     return NULL;
 }
 
-/* A host and a port, neither of them any. */
-static bool
-fleet_address_ok(struct slice text)
+bool
+conf_fleet_address_ok(struct slice text)
 {
     struct slice host;
     uint16_t port;
 
-    return address_host_port(text, &host, &port) && memchr(text.ptr, ' ', text.len) == NULL &&
-           host.ptr[0] != '*' && !slice_eq(host, SLICE_LIT("0.0.0.0")) &&
-           !slice_eq(host, SLICE_LIT("::"));
+    return address_host_port(text, &host, &port) &&
+           conf_text_wrong(CONF_TYPE_ASCII, text) == NULL &&
+           memchr(text.ptr, ' ', text.len) == NULL && host.ptr[0] != '*' &&
+           !slice_eq(host, SLICE_LIT("0.0.0.0")) && !slice_eq(host, SLICE_LIT("::"));
 }
 
 /* off, engine, dns:NAME, or addresses. */
@@ -509,7 +516,7 @@ fleet_peers_ok(struct conf_cx *cx, const struct ynode *at, const char *peers)
         const char *end = memchr(rest.ptr, ' ', rest.len);
         struct slice one = slice_of(rest.ptr, end != NULL ? (size_t)(end - rest.ptr) : rest.len);
 
-        if (!fleet_address_ok(one)) {
+        if (!conf_fleet_address_ok(one)) {
             conf_fail(cx, at,
                 "peers: '%.*s' is none of: off, engine, dns:NAME, or a list of addresses as in "
                 "[10.0.0.1:8089, 10.0.0.2:8089]",
@@ -550,7 +557,7 @@ fleet_read_peers(struct conf_cx *cx, const struct ynode *n, struct conf_fleet *f
     }
     if (fleet->address[0] == '\0' && !l->address.is_unix)
         fleet->address = l->address.text;
-    if (!fleet_address_ok(slice_str(fleet->address)))
+    if (!conf_fleet_address_ok(slice_str(fleet->address)))
         conf_fail(cx, at != NULL ? at : n,
             "address: %s host:port at which the other nodes reach the listener on '%s', as "
             "in 10.0.0.1:8089",

@@ -202,6 +202,7 @@ struct fleet {
     bool polls, polled_alive;
     uint64_t looks;                  /* begun */
     bool too_many;                   /* names, for `nodes` */
+    bool refused, refused_before;    /* names or addresses, by this look and the one before */
     char tidied[FLEET_NAME_MAX + 1]; /* the name that is being removed; "": none */
     unsigned quick;
     uint64_t polled_ms;

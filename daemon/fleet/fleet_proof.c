@@ -5,6 +5,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/cache/invalidation.h"
 #include "daemon/fleet/fleet_priv.h"
+#include "daemon/log/elog.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -290,6 +291,44 @@ nodes_take_mark(struct fleet *f, struct slice mark, struct slice since)
         f->polled_alive = -strtoll(since.ptr, NULL, 10) == f->since_ms;
 }
 
+/* Any client of the engine can write there.  It is said once, until a look finds nothing of the kind. */
+static void
+nodes_refuse(struct fleet *f, const char *what, struct slice text)
+{
+    if (!f->refused && !f->refused_before)
+        elog(ELOG_WARN, "fleet: the engine has %s that no node can have, and it is ignored: '%.*s'",
+            what, (int)(text.len < 100 ? text.len : 100), text.ptr);
+    f->refused = true;
+}
+
+/* One name, with its score. */
+static void
+nodes_take_name(
+    struct fleet *f, struct slice name, struct slice score, struct fleet_node *new, unsigned *nnew)
+{
+    const struct fleet_node *was = nodes_find(f, name);
+    struct fleet_node *node = &new[*nnew];
+
+    if (name.len > 0 && name.ptr[0] == '=') {
+        nodes_take_mark(f, name, score);
+        return;
+    }
+    if (!conf_fleet_node_ok(name)) {
+        nodes_refuse(f, "a name", name);
+        return;
+    }
+    f->too_many |= *nnew == FLEET_NODES_MAX;
+    if (*nnew == FLEET_NODES_MAX)
+        return;
+    if (was != NULL)
+        *node = *was;
+    else
+        node->seen_ms = fleet_real_now(f);
+    memcpy(node->name, name.ptr, name.len);
+    node->name[name.len] = '\0';
+    (*nnew)++;
+}
+
 /* The names, of which each keeps what was known of it; then what they have reported is asked for. */
 void
 fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
@@ -307,25 +346,11 @@ fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
         free(keys);
         return;
     }
-    for (unsigned i = 0; i < n; i++) {
-        struct slice name = engine_reply_text(engine_reply_at(r, 2 * i));
-        const struct fleet_node *was = nodes_find(f, name);
-
-        if (name.len > 0 && name.ptr[0] == '=')
-            nodes_take_mark(f, name, engine_reply_text(engine_reply_at(r, 2 * i + 1)));
-        if (name.len == 0 || name.len > FLEET_NAME_MAX || name.ptr[0] == '=')
-            continue;
-        if (nnew == FLEET_NODES_MAX) {
-            f->too_many = true;
-            continue;
-        }
-        if (was != NULL)
-            new[nnew] = *was;
-        else
-            new[nnew].seen_ms = fleet_real_now(f);
-        memcpy(new[nnew].name, name.ptr, name.len);
-        new[nnew++].name[name.len] = '\0';
-    }
+    f->refused_before = f->refused;
+    f->refused = false;
+    for (unsigned i = 0; i < n; i++)
+        nodes_take_name(f, engine_reply_text(engine_reply_at(r, 2 * i)),
+            engine_reply_text(engine_reply_at(r, 2 * i + 1)), new, &nnew);
     qsort(new, nnew, sizeof(*new), nodes_compare);
     f->nodes = new;
     f->nnodes = nnew;
@@ -351,6 +376,17 @@ fleet_take_nodes(struct fleet *f, const struct engine_reply *r)
 }
 
 static void
+nodes_take_address(struct fleet *f, struct fleet_node *node, struct slice address)
+{
+    bool good = address.len <= FLEET_ADDRESS_MAX && conf_fleet_address_ok(address);
+
+    if (!good && address.len > 0)
+        nodes_refuse(f, "an address", address);
+    snprintf(
+        node->address, sizeof(node->address), "%.*s", good ? (int)address.len : 0, address.ptr);
+}
+
+static void
 nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_reply *r)
 {
     uint64_t now = fleet_real_now(f);
@@ -368,7 +404,7 @@ nodes_take_value(struct fleet *f, struct fleet_node *node, const struct engine_r
     if (!fleet_value_parse(engine_reply_text(r), &v))
         return;
     snprintf(node->epoch, sizeof(node->epoch), "%.*s", (int)v.epoch.len, v.epoch.ptr);
-    snprintf(node->address, sizeof(node->address), "%.*s", (int)v.address.len, v.address.ptr);
+    nodes_take_address(f, node, v.address);
     node->policy = v.policy;
     node->guard_ms = v.guard_ms;
     fleet_heed_guard(f, (int64_t)v.guard_ms);

@@ -516,6 +516,33 @@ class Fleet(FleetTest):
                 wait_until(lambda v=version: a.get("/v/x").version == v, "it is stale", 10)
         self.assertTrue(a.is_in_step())
 
+    def log(self):
+        f = tempfile.TemporaryFile()
+        self.addCleanup(f.close)
+        return f
+
+    @staticmethod
+    def lines(log, text):
+        log.seek(0)
+        return [line for line in log.read().decode(errors="replace").split("\n") if text in line]
+
+    def test_names_and_addresses_that_no_node_can_have_are_ignored(self):
+        log = self.log()
+        a = self.node("a", peers=True, max_blind="1s", stderr=log)
+        wait_for_proofs([a])
+        report = self.engine.ask("GET", "tarn:{shop}:node:a").split(b" ")
+        for name, address in ((b"x\r\ny", b"127.0.0.1:1"), (b"\xff", b"127.0.0.1:1"), (b"n" * 65, b"127.0.0.1:1"),
+                              (b"b", b"b\r\nx:1"), (b"c", b"\xff:1"), (b"d", b"*:1")):
+            self.engine.ask("SET", b"tarn:{shop}:node:" + name, b" ".join(report[:5] + [address] + report[6:]))
+            self.engine.ask("ZADD", "tarn:{shop}:nodes", 1, name)
+        wait_until(lambda: len(a.fleet()["nodes"]) == 4, "the others are seen", 10)
+        time.sleep(2.5)  # some more looks
+        self.assertEqual([(n["node"], n.get("can_be_asked", False)) for n in a.fleet()["nodes"] if n["node"] != "a"],
+                         [("b", False), ("c", False), ("d", False)])
+        for i in range(12):
+            a.get(f"/v/{i}")
+        self.assertEqual(len(self.lines(log, "no node can have")), 1)
+
     def test_an_engine_that_refuses_is_named(self):
         self.engine.ask("CONFIG", "SET", "requirepass", "secret-of-the-engine")
         a = self.node("a")

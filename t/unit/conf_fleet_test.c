@@ -321,7 +321,7 @@ TEST(conf_fleet, peers_need_a_listener_and_an_address)
 TEST(conf_fleet, an_address_for_peers_is_one_that_they_can_reach)
 {
     static const char *const bad[] = {"*:8089", "0.0.0.0:8089", "a.test", ":8089", "a.test:0",
-        "a.test:65536", "a.test:80x", "a b:80"};
+        "a.test:65536", "a.test:80x", "a b:80", "\xc3\xbc.test:80"};
 
     for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
         char text[400], message[400];
