@@ -358,7 +358,7 @@ fleet_take_hello(struct fleet *f, const struct engine_reply *r)
     char text[FLEET_ID_TEXT_MAX];
     struct fleet_id id;
 
-    if (!fleet_id_parse(engine_reply_text(r), &id))
+    if (!fleet_take_id(f, r, &id))
         return;
     if (f->state != FLEET_ENTERING)
         return; /* one that keeps the log young: it is read like any other */

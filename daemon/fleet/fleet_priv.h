@@ -279,6 +279,8 @@ void fleet_take_missed(struct fleet *f, const struct engine_reply *r);
 
 /* fleet_write.c: invalidations of this node. */
 void fleet_write(struct fleet *f);
+/* Of XADD.  False: it is none, and the connection has ended. */
+bool fleet_take_id(struct fleet *f, const struct engine_reply *r, struct fleet_id *id);
 void fleet_take_added(struct fleet *f, const struct engine_reply *r);
 void fleet_write_again(struct fleet *f);  /* the connection is another one */
 void fleet_write_recent(struct fleet *f); /* the log may have lost them */

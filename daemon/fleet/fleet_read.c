@@ -81,16 +81,23 @@ read_apply(struct fleet *f, struct slice id, const struct pair *pairs, unsigned 
     return false;
 }
 
-/* [id, [name, value, ...]].  *id: its place; as it was, if it is no entry.  Has it been applied? */
+/* [id, [name, value, ...]], behind *id, and that is its place then.  Has it been applied?  What is no such entry ends the
+ * connection: it may have been one, and nothing is left out. */
 static bool
-read_entry(struct fleet *f, const struct engine_reply *r, struct fleet_id *id)
+read_entry(struct fleet *f, struct link *k, const struct engine_reply *r, struct fleet_id *id)
 {
     struct pair pairs[INVALIDATION_PAIRS_MAX];
     const struct engine_reply *fields;
+    struct fleet_id at;
     unsigned n;
 
-    if (engine_reply_count(r) != 2 || !fleet_id_parse(engine_reply_text(engine_reply_at(r, 0)), id))
+    if (engine_reply_count(r) != 2 ||
+        !fleet_id_parse(engine_reply_text(engine_reply_at(r, 0)), &at) ||
+        fleet_id_compare(at, *id) <= 0) {
+        link_fail(k, "the log: an entry has no id, or none behind the one before");
         return false;
+    }
+    *id = at;
     fields = engine_reply_at(r, 1);
     n = engine_reply_count(fields) / 2;
     if (n > INVALIDATION_PAIRS_MAX) {
@@ -170,8 +177,8 @@ fleet_take_read(struct fleet *f, const struct engine_reply *r)
         entries = engine_reply_at(engine_reply_at(r, 0), 1);
         n = engine_reply_count(entries);
         read_show(f, entries, n);
-        for (unsigned i = 0; i < n; i++) {
-            read_entry(f, engine_reply_at(entries, i), &f->read_to);
+        for (unsigned i = 0; i < n && f->reading.state == LINK_UP; i++) {
+            read_entry(f, &f->reading, engine_reply_at(entries, i), &f->read_to);
             read_measure(f, engine_reply_at(entries, i));
         }
     }
@@ -244,8 +251,10 @@ fleet_take_missed(struct fleet *f, const struct engine_reply *r)
 
     if (f->state != FLEET_IN || !f->catches_up)
         return;
-    for (unsigned i = 0; i < n; i++)
-        f->nmissed += read_entry(f, engine_reply_at(r, i), &f->missed);
+    for (unsigned i = 0; i < n && f->commands.state == LINK_UP; i++)
+        f->nmissed += read_entry(f, &f->commands, engine_reply_at(r, i), &f->missed);
+    if (f->commands.state != LINK_UP)
+        return;
     if (n < FLEET_READ_BATCH || fleet_id_compare(f->missed, from) <= 0)
         read_end_missed(f);
     else

@@ -205,22 +205,35 @@ recent_forget_oldest(struct fleet *f)
     entry_free(e);
 }
 
+bool
+fleet_take_id(struct fleet *f, const struct engine_reply *r, struct fleet_id *id)
+{
+    struct fleet_id taken;
+
+    if (fleet_id_parse(engine_reply_text(r), &taken) && !fleet_id_is_none(taken)) {
+        *id = taken;
+        return true;
+    }
+    link_fail(&f->commands, "XADD: the reply is no id of an entry");
+    return false;
+}
+
+/* Without an id it is sent again on the next connection. */
 void
 fleet_take_added(struct fleet *f, const struct engine_reply *r)
 {
     struct fleet_entry *e = container_of(f->unlogged.next, struct fleet_entry, link);
-    bool good;
 
     tassert(!list_empty(&f->unlogged) && e->sent); /* replies come in the order of the commands */
-    good = fleet_id_parse(engine_reply_text(r), &e->id);
-    tassert(good || engine_reply_type(r) != ENGINE_STRING);
+    if (!fleet_take_id(f, r, &e->id))
+        return;
     list_del(&e->link);
     list_add_tail(&f->recent, &e->link);
     f->nrecent++;
     f->recent_bytes += e->bytes;
     while (f->nrecent > RECENT_MAX || f->recent_bytes > RECENT_BYTES_MAX)
         recent_forget_oldest(f);
-    if (good && fleet_id_compare(e->id, f->last_own) > 0) {
+    if (fleet_id_compare(e->id, f->last_own) > 0) {
         f->last_own = e->id;
         atomic_store(&f->own_behind, true); /* before it counts as logged */
     }

@@ -16,7 +16,7 @@ import time
 
 sys.dont_write_bytecode = True
 import tls_world
-from fleet_world import Engine, FleetTest, Sentinel, Wire, main, wait_for_proofs
+from fleet_world import Engine, FleetTest, Forger, Sentinel, Wire, main, wait_for_proofs
 from tarnd import free_port, wait_until
 
 # What a node needs of an engine, as docs/fleet.md has it.
@@ -542,6 +542,34 @@ class Fleet(FleetTest):
         for i in range(12):
             a.get(f"/v/{i}")
         self.assertEqual(len(self.lines(log, "no node can have")), 1)
+
+    def forger(self):
+        f = Forger(self.engine.port)
+        self.addCleanup(f.close)
+        return f
+
+    def assert_survives(self, node, forger, command, reply, why):
+        """Replies to `command` are `reply` for a while; the node says `why`, and is in step when they are right again."""
+        forger.forge = lambda words, right: reply if words[0] == command else right
+        wait_until(lambda: node.purge(url="http://tarn.test/v/x", wait="log", timeout_ms=100) and
+                   why in node.fleet()["why"], f"it says: {why}", 10)
+        forger.mend()
+        wait_for_proofs([node])
+        self.assert_proven(node.purge(url="http://tarn.test/v/x"), [node.name])
+
+    def test_a_reply_that_makes_no_sense_ends_the_connection(self):
+        forger = self.forger()
+        forger.forge = lambda words, right: b"$3\r\n0-0\r\n" if words[0] == b"XADD" else right
+        a = self.node("a", port=forger.port, max_blind="1s")
+        wait_until(lambda: "XADD: the reply" in a.fleet()["why"], "the reply to its first entry is refused", 10)
+        forger.mend()
+        wait_for_proofs([a])
+        for reply in (b"$3\r\n0-0\r\n", b"$3\r\nfoo\r\n", b"$-1\r\n", b":7\r\n"):
+            with self.subTest(reply=reply):
+                self.assert_survives(a, forger, b"XADD", reply, "XADD: the reply")
+        for entry in (b"*2\r\n$3\r\n0-0\r\n*2\r\n$1\r\nv\r\n$1\r\n1\r\n", b"*2\r\n$3\r\n5-5\r\n*0\r\n", b"*-1\r\n", b":1\r\n"):
+            with self.subTest(entry=entry):
+                self.assert_survives(a, forger, b"XREAD", b"*1\r\n*2\r\n$3\r\nlog\r\n*1\r\n" + entry, "the log: an entry")
 
     def test_an_engine_that_refuses_is_named(self):
         self.engine.ask("CONFIG", "SET", "requirepass", "secret-of-the-engine")

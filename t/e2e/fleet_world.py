@@ -211,6 +211,51 @@ class Wire:
             self.drop(s)
 
 
+class Forger:
+    """A proxy to an engine: `forge` makes the bytes of a reply, of a command's words and the bytes that came."""
+
+    def __init__(self, port):
+        self.target = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.mend()
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def mend(self):
+        self.forge = lambda words, reply: reply
+
+    def run(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        with client, socket.create_connection(("127.0.0.1", self.target)) as engine:
+            commands, replies = client.makefile("rb"), engine.makefile("rb")
+            try:
+                while True:
+                    n = int(commands.readline()[1:])
+                    parts = [self.piece(commands) for _ in range(n)]
+                    engine.sendall(b"*%d\r\n" % n + b"".join(parts))
+                    words = [part.partition(b"\r\n")[2][:-2] for part in parts]
+                    client.sendall(self.forge(words, self.piece(replies)))
+            except (OSError, ValueError):  # one of them has gone
+                pass
+
+    def piece(self, f):
+        line = f.readline()
+        n = int(line[1:]) if line[:1] in (b"*", b"$") else -1
+        if line[:1] == b"*":
+            return line + b"".join(self.piece(f) for _ in range(n))
+        return line + (f.read(n + 2) if n >= 0 else b"")
+
+    def close(self):
+        self.listener.close()
+
+
 class Versions(http.server.ThreadingHTTPServer):
     """Each answer tells its name's version.  change() makes the next one."""
     daemon_threads = True
