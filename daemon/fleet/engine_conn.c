@@ -16,6 +16,13 @@
 #include "daemon/net/secure.h"
 #include "daemon/net/stream.h"
 
+#if HIREDIS_MAJOR >= 1
+typedef size_t engine_elements;
+#else
+typedef int engine_elements;
+#endif
+typedef void *engine_array_f(const redisReadTask *task, engine_elements n);
+
 struct engine_buffer {
     char *bytes;
     size_t len, room;
@@ -27,6 +34,10 @@ struct engine {
     int ended; /* 0, or why */
     struct stream *stream;
     redisReader *reader;
+    redisReplyObjectFunctions fn; /* the reader's, but for arrays, which theirs makes behind ours */
+    engine_array_f *make_array;
+    uint64_t elements;          /* of the reply that is being read: of its arrays so far */
+    size_t of_reply;            /* bytes that have come of it */
     struct engine_buffer going; /* from `gone` on it is still to be sent */
     size_t gone;
     struct engine_buffer next;
@@ -186,6 +197,31 @@ engine_unread(const struct engine *e)
     return e->reader->len - e->reader->pos;
 }
 
+/* Before there is memory for it: an array may say that it has any number of elements. */
+static void *
+engine_make_array(const redisReadTask *task, engine_elements n)
+{
+    struct engine *e = task->privdata;
+
+    OBJ_CHECK(e, ENGINE_MAGIC);
+    if (task->parent == NULL)
+        e->elements = 0;
+    e->elements += (uint64_t)n;
+    if (e->elements <= ENGINE_ELEMENTS_MAX)
+        return e->make_array(task, n);
+    engine_fail(e, TERR_LIMIT, "a reply has more than 524,288 elements");
+    return NULL;
+}
+
+/* What waits in the reader is the beginning of an item, of which a string alone may be long; and it begins with a line. */
+static void
+engine_check_line(struct engine *e)
+{
+    if (engine_unread(e) > ENGINE_LINE_MAX &&
+        memmem(e->reader->buf + e->reader->pos, ENGINE_LINE_MAX, "\r\n", 2) == NULL)
+        engine_fail(e, TERR_LIMIT, "a reply has a line of more than 64 KiB");
+}
+
 static void
 engine_read(struct engine *e)
 {
@@ -196,8 +232,9 @@ engine_read(struct engine *e)
         if (redisReaderFeed(e->reader, rx.ptr, rx.len) != REDIS_OK)
             engine_fail(e, TERR_NOMEM, "");
         stream_consume(e->stream);
-        if (engine_unread(e) > ENGINE_REPLY_MAX)
-            engine_fail(e, TERR_LIMIT, "a reply is too long");
+        e->of_reply += rx.len;
+        if (e->of_reply > ENGINE_REPLY_MAX)
+            engine_fail(e, TERR_LIMIT, "a reply has more than 64 MiB");
     }
     if (e->ended == 0 && stream_ended(e->stream) != 0)
         engine_fail_stream(e, stream_ended(e->stream));
@@ -232,8 +269,11 @@ engine_take(struct engine *e, unsigned *tag)
         engine_fail(e, TERR_SYNTAX, e->reader->errstr);
         return NULL;
     }
-    if (reply == NULL)
+    if (reply == NULL) {
+        engine_check_line(e);
         return NULL;
+    }
+    e->of_reply = engine_unread(e);
     if (e->ntags == 0) {
         engine_fail(e, TERR_SYNTAX, "a reply to no command");
         freeReplyObject(reply);
@@ -336,6 +376,16 @@ engine_reply_free(struct engine_reply **rp)
 
 /* ---- its life ---- */
 
+static void
+engine_bound(struct engine *e)
+{
+    e->fn = *e->reader->fn;
+    e->make_array = e->fn.createArray;
+    e->fn.createArray = engine_make_array;
+    e->reader->fn = &e->fn;
+    e->reader->privdata = e;
+}
+
 int
 engine_open(struct engine **out, struct loop *l, const struct stream_target *to, struct task *owner)
 {
@@ -346,6 +396,8 @@ engine_open(struct engine **out, struct loop *l, const struct stream_target *to,
         return err;
     e->magic = ENGINE_MAGIC;
     e->reader = redisReaderCreate();
+    if (e->reader != NULL)
+        engine_bound(e);
     if (e->reader != NULL)
         err = stream_connect(&e->stream, l, to, owner);
     if (err != 0) {

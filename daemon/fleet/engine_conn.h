@@ -27,7 +27,9 @@ struct task;
 enum {
     ENGINE_COMMANDS_MAX = 1 << 16, /* without a reply yet */
     ENGINE_UNSENT_MAX = 16 << 20,  /* bytes of commands that the kernel has not taken */
-    ENGINE_REPLY_MAX = 64 << 20,   /* bytes that have come of a reply that is not whole */
+    ENGINE_REPLY_MAX = 64 << 20,   /* bytes of a reply */
+    ENGINE_LINE_MAX = 64 << 10,    /* of a line in it: a status, an error or a number */
+    ENGINE_ELEMENTS_MAX = 1 << 19, /* of all arrays in it; a reading of the log has half as many */
 };
 
 enum engine_type {

@@ -15,6 +15,10 @@ enum {
     READ_ENTRY_BYTES = 64, /* of the engine's, beside an entry's texts */
 };
 
+/* A reading is [[key, [[id, [name, value, ...]], ...]]]. */
+_Static_assert(3 + FLEET_READ_BATCH * (3 + 2 * INVALIDATION_PAIRS_MAX) <= ENGINE_ELEMENTS_MAX,
+    "a reading of the largest entries is no reply that is refused");
+
 void
 fleet_read(struct fleet *f)
 {

@@ -349,6 +349,8 @@ link_ended(struct link *k, char *text, size_t size)
 
     if (err == 0)
         return NULL;
+    if (err == TERR_LIMIT) /* it is no limit of the configuration */
+        return more;
     snprintf(text, size, "%s%s%s",
         k->state == LINK_UP && err == TERR_CLOSED ? "closed by the engine" : terr_text(err),
         more[0] != '\0' ? ": " : "", more);

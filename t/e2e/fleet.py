@@ -571,6 +571,17 @@ class Fleet(FleetTest):
             with self.subTest(entry=entry):
                 self.assert_survives(a, forger, b"XREAD", b"*1\r\n*2\r\n$3\r\nlog\r\n*1\r\n" + entry, "the log: an entry")
 
+    def test_a_reply_that_is_too_long_ends_the_connection(self):
+        forger = self.forger()
+        a = self.node("a", port=forger.port, max_blind="3s")
+        wait_for_proofs([a])
+        for reply, why in ((b"*2000000000\r\n" + b":1\r\n" * 1000, "elements"), (b"*500000\r\n" * 7 + b":1\r\n", "elements"),
+                           (b"+" + b"x" * 200000, "a line of more than"), (b"*9\r\n" + b"$" + b"0" * 200000, "a line of more than"),
+                           (b"*100000\r\n" + (b"$1000\r\n" + b"x" * 1000 + b"\r\n") * 70000, "64 MiB"),
+                           (b"$70000000\r\n" + b"x" * 70000000, "64 MiB")):
+            with self.subTest(reply=reply[:20], why=why):
+                self.assert_survives(a, forger, b"ZRANGE", reply, why)
+
     def test_an_engine_that_refuses_is_named(self):
         self.engine.ask("CONFIG", "SET", "requirepass", "secret-of-the-engine")
         a = self.node("a")
