@@ -10,6 +10,7 @@
 #include "conf/conf.h"
 #include "daemon/base/terr.h"
 #include "daemon/fleet/engine_conn.h"
+#include "daemon/fleet/fleet_id.h"
 #include "daemon/log/elog.h"
 #include "daemon/net/resolve.h"
 
@@ -109,6 +110,21 @@ link_parse_address(const char *host, uint16_t port, struct sockaddr_storage *out
     return false;
 }
 
+/* An address is connected to; a name is looked up. */
+static void
+link_connect_host(struct link *k, const char *host, uint16_t port)
+{
+    struct stream_target to = {.path = NULL};
+
+    k->port = port;
+    if (link_parse_address(host, port, &to.addr))
+        link_connect_to(k, &to);
+    else if (resolve_start(&k->lookup, k->resolver, host) != 0)
+        link_fail(k, terr_text(TERR_NOMEM));
+    else
+        k->state = LINK_RESOLVE;
+}
+
 static void
 link_connect(struct link *k)
 {
@@ -120,8 +136,8 @@ link_connect(struct link *k)
     k->asks_sentinel = conf->sentinel[0] != '\0' && !k->has_master;
     if (k->has_master) {
         k->has_master = false; /* for this attempt alone: afterwards a Sentinel is asked again */
-        to.addr = k->master;
-        link_connect_to(k, &to);
+        snprintf(k->at, sizeof(k->at), "%s:%u", k->master_host, k->port);
+        link_connect_host(k, k->master_host, k->port);
         return;
     }
     k->here = k->engine_nth;
@@ -129,14 +145,12 @@ link_connect(struct link *k)
     k->round += k->engine_nth == 0;
     a = &conf->engines[k->here].address;
     snprintf(k->at, sizeof(k->at), "%s", conf->engines[k->here].text);
-    to.path = a->is_unix ? a->path : NULL;
-    if (a->is_unix || link_parse_address(a->host, a->port, &to.addr)) {
-        link_connect_to(k, &to);
-    } else if (resolve_start(&k->lookup, k->resolver, a->host) != 0) {
-        link_fail(k, terr_text(TERR_NOMEM));
-    } else {
-        k->state = LINK_RESOLVE;
+    if (!a->is_unix) {
+        link_connect_host(k, a->host, a->port);
+        return;
     }
+    to.path = a->path;
+    link_connect_to(k, &to);
 }
 
 static void
@@ -147,7 +161,7 @@ link_take_lookup(struct link *k)
     struct stream_target to = {.path = NULL};
     char text[LINK_WHY_MAX];
     int err = resolve_result(k->lookup, &addrs, &why);
-    uint16_t port = htons(k->conf->engines[k->here].address.port);
+    uint16_t port = htons(k->port);
 
     if (err == TERR_AGAIN)
         return;
@@ -243,28 +257,26 @@ link_info(struct slice text, const char *name)
     return slice_of("", 0);
 }
 
-/* What Sentinel names is an address, as it announces one. */
-static bool
+/* What Sentinel names is an address, or with `announce-hostnames` a name.  NULL, or why it is of no use. */
+static const char *
 link_take_master(struct link *k, const struct engine_reply *r)
 {
-    char host[64], port[8];
-    struct slice h, p;
-    char *end;
-    unsigned long n;
+    char text[LINK_AT_MAX];
+    struct slice host, port;
+    uint64_t n;
 
     if (engine_reply_count(r) != 2)
-        return false;
-    h = engine_reply_text(engine_reply_at(r, 0));
-    p = engine_reply_text(engine_reply_at(r, 1));
-    snprintf(host, sizeof(host), "%.*s", (int)h.len, h.ptr);
-    snprintf(port, sizeof(port), "%.*s", (int)p.len, p.ptr);
-    n = strtoul(port, &end, 10);
-    if (end == port || *end != '\0' || n == 0 || n > UINT16_MAX)
-        return false;
-    if (!link_parse_address(host, (uint16_t)n, &k->master))
-        return false;
-    snprintf(k->at, sizeof(k->at), "%s:%s", host, port);
-    return true;
+        return "Sentinel knows no master of that name";
+    host = engine_reply_text(engine_reply_at(r, 0));
+    port = engine_reply_text(engine_reply_at(r, 1));
+    if (host.len > LINK_HOST_MAX || !fleet_number_parse(port, &n) || n > UINT16_MAX)
+        return "Sentinel answers with what is no address";
+    snprintf(text, sizeof(text), "%.*s:%u", (int)host.len, host.ptr, (unsigned)n);
+    if (!conf_fleet_address_ok(slice_str(text)))
+        return "Sentinel answers with what is no address";
+    snprintf(k->master_host, sizeof(k->master_host), "%.*s", (int)host.len, host.ptr);
+    k->port = (uint16_t)n;
+    return NULL;
 }
 
 /* NULL, or why this connection is of no use. */
@@ -299,8 +311,10 @@ link_greeted(struct link *k, unsigned tag, const struct engine_reply *r, char *w
 static void
 link_ask_master(struct link *k, const struct engine_reply *r)
 {
-    if (!link_take_master(k, r)) {
-        link_fail(k, "Sentinel knows no master of that name");
+    const char *why = link_take_master(k, r);
+
+    if (why != NULL) {
+        link_fail(k, why);
         return;
     }
     link_close(k);
@@ -374,7 +388,7 @@ link_work(struct link *k)
         link_greet(k);
     if (k->state == LINK_GREET)
         link_take_greetings(k);
-    if (k->state == LINK_DOWN)
+    if (k->state == LINK_DOWN || k->state == LINK_RESOLVE) /* of the master that Sentinel named */
         return false;
     /* What has come in front of the end is still to be taken. */
     if (k->state != LINK_UP && (why = link_ended(k, text, sizeof(text))) != NULL)

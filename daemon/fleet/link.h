@@ -1,7 +1,7 @@
 /* link.h -- a connection to the engine that comes back: to whichever of its addresses is the master.
  *
  *   DOWN     there is none; the next attempt has its time, later after each failure
- *   RESOLVE  its name's addresses are looked up, anew for each attempt
+ *   RESOLVE  its name's addresses are looked up, anew for each attempt; the master's too, where Sentinel answers with a name
  *   CONNECT  on its way
  *   GREET    user and password, database, name, and what the engine says it is: a replica is left for the next address.
  *            With `sentinel` the addresses are Sentinels', and one of them names the master's (SENTINEL
@@ -41,6 +41,8 @@ enum {
         4000, /* without a reply that is due; a reading waits for an entry for a second */
     LINK_INCARNATION_MAX = 96, /* with its NUL */
     LINK_WHY_MAX = 256,
+    LINK_HOST_MAX = 255, /* RFC 1035 2.3.4 */
+    LINK_AT_MAX = LINK_HOST_MAX + 8,
 };
 
 struct link {
@@ -64,9 +66,10 @@ struct link {
     uint64_t heard_ms;  /* UP: the last reply, or the command that a reply is waited for since */
     uint64_t received;  /* bytes, as they were when it was heard */
     bool asks_sentinel; /* this connection is to a Sentinel */
-    bool has_master;    /* a Sentinel named `master` */
-    struct sockaddr_storage master;
-    char at[128];            /* what is connected to, for the log */
+    bool has_master;    /* a Sentinel named `master_host` and `port` */
+    uint16_t port;      /* of what is connected to, or looked up */
+    char master_host[LINK_HOST_MAX + 1];
+    char at[LINK_AT_MAX];    /* what is connected to, for the log */
     char why[LINK_WHY_MAX];  /* of the last failure; "": UP since */
     char said[LINK_WHY_MAX]; /* of what the log has */
     /* Which process it is, and of which history: another one may not have what this one had. */

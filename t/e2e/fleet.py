@@ -312,6 +312,20 @@ class Fleet(FleetTest):
         self.assertIn("token", answer)
         wait_until(lambda: b.get("/v/x").version == version, "the purge arrives", 5)
 
+    def test_a_sentinel_that_answers_with_a_name_is_understood(self):
+        sentinel = Sentinel(self.engine.port)
+        self.addCleanup(sentinel.close)
+        for words in (("CONFIG", "SET", "resolve-hostnames", "yes"), ("CONFIG", "SET", "announce-hostnames", "yes"),
+                      ("REMOVE", "mymaster"), ("MONITOR", "mymaster", "localhost", self.engine.port, 1)):
+            sentinel.ask("SENTINEL", *words)
+        self.assertEqual(sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster")[0], b"localhost")
+        a = self.node("a", engine=f"redis://localhost:{sentinel.port}", fleet=", sentinel: mymaster")
+        wait_for_proofs([a])
+        self.assertEqual(a.fleet()["engine"], f"localhost:{self.engine.port}")
+        self.assert_proven(a.purge(url="http://tarn.test/v/x"), "a")
+        b = self.node("b", engine=f"redis://localhost:{sentinel.port}", fleet=", sentinel: other")
+        wait_until(lambda: "Sentinel knows no master" in b.fleet()["why"], "it says why", 10)
+
     # ---- coming and going ----
 
     def test_a_node_that_goes_leaves_its_name(self):

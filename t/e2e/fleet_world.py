@@ -38,21 +38,8 @@ def policy_text(port, grace="0s"):
     return POLICY.format(port=port, grace=grace)
 
 
-class Engine:
-    """redis-server on a port of its own."""
-
-    def __init__(self, *options, port=None):
-        self.port = port or free_port()
-        self.dir = tempfile.mkdtemp(prefix="tarn-engine.")
-        self.options = options
-        self.process = None
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.dir, "--save", "",
-             "--repl-diskless-sync-delay", "0", *self.options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(self.answers, "redis-server answers")
+class Server:
+    """What speaks RESP2 at `port`."""
 
     def answers(self):
         try:
@@ -80,6 +67,23 @@ class Engine:
             raise RuntimeError(rest.decode())
         return int(rest) if kind == b":" else rest
 
+
+class Engine(Server):
+    """redis-server on a port of its own."""
+
+    def __init__(self, *options, port=None):
+        self.port = port or free_port()
+        self.dir = tempfile.mkdtemp(prefix="tarn-engine.")
+        self.options = options
+        self.process = None
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.dir, "--save", "",
+             "--repl-diskless-sync-delay", "0", *self.options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(self.answers, "redis-server answers")
+
     def kill(self):
         self.process.kill()
         self.process.wait()
@@ -89,7 +93,7 @@ class Engine:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-class Sentinel:
+class Sentinel(Server):
     """redis-sentinel alone: its word is enough."""
 
     def __init__(self, master_port, name="mymaster", down_ms=500):
@@ -102,6 +106,7 @@ class Sentinel:
                     f"sentinel down-after-milliseconds {name} {down_ms}\nsentinel failover-timeout {name} 3000\n")
         self.process = subprocess.Popen(["redis-server", config, "--sentinel"], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(self.answers, "redis-sentinel answers")
 
     def close(self):
         self.process.kill()
