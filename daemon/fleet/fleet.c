@@ -641,10 +641,12 @@ fleet_take(struct fleet *f, unsigned tag, const struct engine_reply *r)
     case TAG_TIDY:
         fleet_take_tidy(f, r);
         break;
+    case TAG_SECRET:
+        fleet_take_given(f, r);
+        break;
     case TAG_SEE:
     case TAG_QUEUED:
     case TAG_MEMBER:
-    case TAG_SECRET:
     case TAG_ENTER:
     case TAG_TRIM:
         break;

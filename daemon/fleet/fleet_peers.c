@@ -7,6 +7,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/hex.h"
 #include "daemon/fleet/fleet_priv.h"
+#include "daemon/log/elog.h"
 
 void
 fleet_say(struct fleet *f, const char *address, uint64_t policy)
@@ -46,16 +47,46 @@ fleet_give_secret(struct fleet *f)
     link_send(&f->commands, TAG_SECRET, words, ARRAY_LEN(words));
 }
 
+/* To SET NX: the key was there meanwhile, of another node, or of a type that MGET shows as nothing. */
+void
+fleet_take_given(struct fleet *f, const struct engine_reply *r)
+{
+    f->secret_refused = engine_reply_type(r) == ENGINE_NIL;
+}
+
+/* Said once, until there is a secret again. */
+static void
+fleet_miss_secret(struct fleet *f)
+{
+    if (f->secret_why[0] != '\0')
+        return;
+    snprintf(f->secret_why, sizeof(f->secret_why),
+        "the key '%s' in the engine is no secret that nodes write: a node that knows none does not "
+        "ask the others. DEL it, and the nodes write another",
+        f->secret_key);
+    elog(ELOG_ERROR, "fleet: %s", f->secret_why);
+}
+
 void
 fleet_take_secret(struct fleet *f, const struct engine_reply *r)
 {
     struct slice text = engine_reply_text(r);
     uint8_t bytes[FLEET_SECRET_BYTES];
+    bool none = engine_reply_type(r) == ENGINE_NIL;
 
-    if (text.len == 2 * sizeof(bytes) && hex_take(bytes, text))
-        snprintf(f->secret, sizeof(f->secret), "%.*s", (int)text.len, text.ptr);
-    else if (engine_reply_type(r) == ENGINE_NIL)
+    if (none)
         fleet_give_secret(f);
+    if (none && !f->secret_refused)
+        return;
+    if (text.len != 2 * sizeof(bytes) || !hex_take(bytes, text)) {
+        fleet_miss_secret(f);
+        return;
+    }
+    if (f->secret_why[0] != '\0')
+        elog(ELOG_INFO, "fleet: the key '%s' is a secret again", f->secret_key);
+    f->secret_why[0] = '\0';
+    f->secret_refused = false;
+    snprintf(f->secret, sizeof(f->secret), "%.*s", (int)text.len, text.ptr);
 }
 
 /* A lease lasts for max_blind from a reading that found its place; the guard time is longer. */

@@ -68,7 +68,7 @@ enum fleet_tag {
     TAG_MISSED,  /* entries of while we were apart */
     TAG_LEAVING, /* is our key still ours? */
     TAG_TIDY,    /* is a name that is to be removed still free? */
-    TAG_SECRET,  /* it had none */
+    TAG_SECRET,  /* one of ours, if it has none */
     TAG_SHARED_VERSIONS, /* from here on: fleet_shared_take()'s, errors too */
     TAG_SHARED_TEXT,
     TAG_SHARED_REPORTS,
@@ -154,6 +154,8 @@ struct fleet {
     uint64_t policy;
     char secret[2 * FLEET_SECRET_BYTES + 1]; /* "": not known */
     char secret_key[FLEET_KEY_MAX];
+    bool secret_refused;                  /* ours was not taken: the key is there */
+    char secret_why[FLEET_KEY_MAX + 160]; /* what is wrong with that; "": nothing */
 
     struct fleet_shared *shared; /* NULL: nothing is */
 
@@ -252,6 +254,7 @@ void fleet_show_nodes(struct fleet *f);
 void fleet_show_wants(struct fleet *f, struct fleet_id id); /* what follows is applied */
 void fleet_show_place(struct fleet *f);                     /* as it is now */
 void fleet_be_alone(struct fleet *f); /* until every node that trusts anything is in this log */
+void fleet_take_given(struct fleet *f, const struct engine_reply *r);
 void fleet_take_secret(struct fleet *f, const struct engine_reply *r);
 
 /* fleet_watch.c: those that are not wanted any more end. */

@@ -33,7 +33,9 @@ fleet_status(struct fleet *f, struct fleet_status *out)
                                           : f->trusts          ? "in step"
                                                                : "blind",
         .engine = f->commands.at,
-        .why = why != NULL ? why : f->reading.why,
+        .why = why != NULL                 ? why
+               : f->reading.why[0] != '\0' ? f->reading.why
+                                           : f->secret_why,
         .trusts_ms = f->trusts && end > now ? (int64_t)(end - now) : 0,
         .position = f->position,
         .last = f->last,

@@ -689,13 +689,43 @@ class Peers(FleetTest):
             raise AssertionError(f"node {node.name}: {status}")
 
     def test_an_engine_that_lost_the_secret_gets_it_again(self):
-        nodes = self.peers()
+        log = tempfile.TemporaryFile()
+        self.addCleanup(log.close)
+        nodes = self.peers(stderr=log)
         self.engine.ask("DEL", "tarn:{shop}:secret")
         wait_until(lambda: self.engine.ask("EXISTS", "tarn:{shop}:secret") == 1, "there is one again", 20)
         for i in range(20):
             for n in nodes:
                 n.get(f"/l/{i}")
         self.assertEqual(sum(v for k, v in self.origin.asked.items() if k.startswith("/l/")), 20)
+        log.seek(0)
+        self.assertNotIn(b"is no secret", log.read())
+
+    def test_a_secret_that_is_none_is_named_and_mended(self):
+        for names, words in (("ab", ("SET", "tarn:{shop}:secret", "a secret of an operator")), ("cd", ("LPUSH", "tarn:{shop}:secret", "x"))):
+            with self.subTest(words=words), tempfile.TemporaryFile() as log:
+                self.engine.ask("DEL", "tarn:{shop}:secret")
+                self.engine.ask(*words)
+                nodes = [self.node(name, peers=True, policy=False, max_blind="1s", stderr=log) for name in names]
+                for n in nodes:
+                    wait_until(lambda n=n: "'tarn:{shop}:secret'" in n.fleet()["why"] and "DEL" in n.fleet()["why"], "it says what is wrong", 10)
+                wait_until(lambda: nodes[0].fleet()["proofs_in_ms"] == 0, "proofs are given", 10)
+                self.assertEqual(nodes[0].purge(url="http://tarn.test/v/x")["proof"], "all")
+                time.sleep(2.5)  # more looks
+                self.engine.ask("DEL", "tarn:{shop}:secret")
+                wait_for_proofs(nodes)
+                log.seek(0)
+                self.assertEqual(log.read().count(b"is no secret"), 2)  # each node, once
+                for n in nodes:
+                    wait_until(lambda n=n: self.asks_another(n), f"node {n.name} asks the other", 30)
+                for n in nodes:
+                    n.close()
+
+    def asks_another(self, node):
+        before = self.count(node, "hops")
+        for _ in range(8):
+            node.get(f"/new/{random.random()}")
+        return self.count(node, "hops") > before
 
 
 if __name__ == "__main__":
