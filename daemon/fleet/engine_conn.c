@@ -31,7 +31,8 @@ struct engine_buffer {
 #define ENGINE_MAGIC OBJ_TAG('e', 'n', 'g', 'n')
 struct engine {
     uint32_t magic;
-    int ended; /* 0, or why */
+    int ended;    /* 0, or why */
+    bool overrun; /* and that is why */
     struct stream *stream;
     redisReader *reader;
     redisReplyObjectFunctions fn; /* the reader's, but for arrays, which theirs makes behind ours */
@@ -94,6 +95,14 @@ engine_fail(struct engine *e, int err, const char *why)
         return;
     e->ended = err;
     snprintf(e->why, sizeof(e->why), "%s", why);
+}
+
+/* A reply is beyond the bounds. */
+static void
+engine_overrun(struct engine *e, const char *why)
+{
+    e->overrun |= e->ended == 0;
+    engine_fail(e, TERR_LIMIT, why);
 }
 
 /* TLS says more than the error. */
@@ -209,7 +218,7 @@ engine_make_array(const redisReadTask *task, engine_elements n)
     e->elements += (uint64_t)n;
     if (e->elements <= ENGINE_ELEMENTS_MAX)
         return e->make_array(task, n);
-    engine_fail(e, TERR_LIMIT, "a reply has more than 524,288 elements");
+    engine_overrun(e, "a reply has more than 524,288 elements");
     return NULL;
 }
 
@@ -219,7 +228,7 @@ engine_check_line(struct engine *e)
 {
     if (engine_unread(e) > ENGINE_LINE_MAX &&
         memmem(e->reader->buf + e->reader->pos, ENGINE_LINE_MAX, "\r\n", 2) == NULL)
-        engine_fail(e, TERR_LIMIT, "a reply has a line of more than 64 KiB");
+        engine_overrun(e, "a reply has a line of more than 64 KiB");
 }
 
 static void
@@ -234,7 +243,7 @@ engine_read(struct engine *e)
         stream_consume(e->stream);
         e->of_reply += rx.len;
         if (e->of_reply > ENGINE_REPLY_MAX)
-            engine_fail(e, TERR_LIMIT, "a reply has more than 64 MiB");
+            engine_overrun(e, "a reply has more than 64 MiB");
     }
     if (e->ended == 0 && stream_ended(e->stream) != 0)
         engine_fail_stream(e, stream_ended(e->stream));
@@ -319,6 +328,16 @@ engine_ended(const struct engine *e, const char **why)
     OBJ_CHECK(e, ENGINE_MAGIC);
     *why = e->why;
     return e->ended;
+}
+
+bool
+engine_is_overrun(const struct engine *e, unsigned *tag)
+{
+    OBJ_CHECK(e, ENGINE_MAGIC);
+    if (!e->overrun || e->ntags == 0)
+        return false;
+    *tag = e->tags[e->first];
+    return true;
 }
 
 enum engine_type

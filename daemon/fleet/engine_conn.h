@@ -62,6 +62,8 @@ unsigned engine_waiting(const struct engine *e);
 bool engine_is_up(const struct engine *e);
 /* 0: it is up, or on its way there; else why not.  *why: more of it, or "". */
 int engine_ended(const struct engine *e, const char **why);
+/* Has it ended by a reply beyond these bounds?  *tag: of its command. */
+bool engine_is_overrun(const struct engine *e, unsigned *tag);
 /* May be called at any time: what can be sent is sent, what has come is read.  By the owner's task, before all else. */
 void engine_work(struct engine *e);
 

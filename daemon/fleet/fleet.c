@@ -669,6 +669,8 @@ fleet_take_all(struct fleet *f, struct link *k)
             fleet_take(f, tag, r);
         engine_reply_free(&r);
     }
+    if (k->overrun)
+        fleet_read_past(f, k);
 }
 
 /* ---- what is due ---- */

@@ -276,6 +276,7 @@ size_t fleet_shared_bytes(const struct fleet *f);
 
 /* fleet_read.c: the log, as it is read and applied. */
 void fleet_read(struct fleet *f);
+void fleet_read_past(struct fleet *f, struct link *k); /* what no connection takes */
 void fleet_take_read(struct fleet *f, const struct engine_reply *r);
 void fleet_take_place(struct fleet *f, const struct engine_reply *r);
 void fleet_take_missed(struct fleet *f, const struct engine_reply *r);

@@ -212,6 +212,29 @@ fleet_take_place(struct fleet *f, const struct engine_reply *r)
     f->report_due = true;
 }
 
+/* An entry that is too large for any connection would keep the node out of step for as long as the log has it.  So the node
+ * begins behind it, and what it missed in front of it stays unread. */
+void
+fleet_read_past(struct fleet *f, struct link *k)
+{
+    unsigned tag = k->overrun_tag;
+
+    k->overrun = false;
+    if (tag != TAG_READ && tag != TAG_MISSED && tag != TAG_NEWEST) /* those that have entries */
+        return;
+    /* A look at the newest entry was under way as well, and the node has no place any more. */
+    if (f->state == FLEET_RETIRED || (fleet_id_is_none(f->position) && fleet_id_is_none(f->missed)))
+        return;
+    counter_add_shared(f->env.counters, COUNTER_fleet_gaps, 1);
+    fleet_distrust(f, "the log has an entry that is too large to be read");
+    link_fail(&f->reading, "the log has an entry that is too large to be read: the node joins anew "
+                           "behind it");
+    if (f->state == FLEET_IN)
+        fleet_rejoin(f);
+    f->position = f->missed = (struct fleet_id){0, 0};
+    f->catches_up = false;
+}
+
 /* ---- what was missed ---- */
 
 static void

@@ -37,7 +37,7 @@ link_init(struct link *k)
     k->engine = NULL;
     k->lookup = NULL;
     k->failures = k->engine_nth = k->round = k->here = k->greetings = 0;
-    k->asks_sentinel = k->has_master = false;
+    k->asks_sentinel = k->has_master = k->overrun = false;
     k->why[0] = k->said[0] = k->incarnation[0] = k->at[0] = '\0';
     timer_init(&k->timer, k->task);
 }
@@ -363,7 +363,7 @@ link_ended(struct link *k, char *text, size_t size)
 
     if (err == 0)
         return NULL;
-    if (err == TERR_LIMIT) /* it is no limit of the configuration */
+    if (err == TERR_LIMIT && more[0] != '\0') /* it is no limit of the configuration */
         return more;
     snprintf(text, size, "%s%s%s",
         k->state == LINK_UP && err == TERR_CLOSED ? "closed by the engine" : terr_text(err),
@@ -431,6 +431,7 @@ link_take(struct link *k, unsigned *tag)
     k->received = engine_received(k->engine);
     if (r != NULL)
         return r;
+    k->overrun = engine_is_overrun(k->engine, &k->overrun_tag);
     if ((why = link_ended(k, text, sizeof(text))) != NULL)
         link_fail(k, why);
     else if (engine_waiting(k->engine) > 0 &&

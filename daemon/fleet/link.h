@@ -69,6 +69,8 @@ struct link {
     bool has_master;    /* a Sentinel named `master_host` and `port` */
     uint16_t port;      /* of what is connected to, or looked up */
     char master_host[LINK_HOST_MAX + 1];
+    bool overrun; /* it has ended by a reply that was too long; until its owner has seen that */
+    unsigned overrun_tag;    /* to this command */
     char at[LINK_AT_MAX];    /* what is connected to, for the log */
     char why[LINK_WHY_MAX];  /* of the last failure; "": UP since */
     char said[LINK_WHY_MAX]; /* of what the log has */

@@ -596,6 +596,35 @@ class Fleet(FleetTest):
             with self.subTest(reply=reply[:20], why=why):
                 self.assert_survives(a, forger, b"ZRANGE", reply, why)
 
+    def test_an_entry_that_is_too_large_to_be_read_is_passed(self):
+        forger, log, folder = self.forger(), self.log(), tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        state = f", state: {folder}/b"
+        a = self.node("a", port=forger.port, max_blind="60s", stderr=log)
+        b = self.node("b", max_blind="60s", fleet=state)
+        for n in (a, b):
+            wait_until(n.is_in_step, "in step", 10)
+        self.store([a])
+        wait_until(lambda: os.path.getsize(folder + "/b") > 0, "its place is written", 5)
+        b.process.kill()
+        b.process.wait()
+        forger.forge = lambda words, right: time.sleep(2 * (words[0] == b"XADD")) or right
+        version = self.origin.change("/v/x")
+        large = self.engine.ask("XADD", "tarn:{shop}:log", "*", "rubbish", b"x" * (70 << 20)).decode()
+        wait_until(lambda: "too large to be read" in a.fleet()["why"], "it says why it is not in step", 20)
+        self.assertEqual(a.get("/v/x").version, version)
+        forger.mend()
+        b = self.node("b", max_blind="60s", fleet=state)
+        for n in (a, b):
+            wait_until(lambda n=n: n.is_in_step() and not n.fleet()["why"], f"{n.name} is in step again", 20)
+            self.assertGreater(n.fleet()["position"], large)
+        self.store([a])
+        version = self.origin.change("/v/x")
+        a.purge(url="http://tarn.test/v/x", wait="log")
+        wait_until(lambda: b.admin("/v1/counters")["fleet.applied"] > 0, "b reads on", 10)
+        self.assert_new([a, b], version)
+        self.assertEqual(len(self.lines(log, "too large to be read: everything stored before now is stale")), 1)
+
     def test_an_engine_that_refuses_is_named(self):
         self.engine.ask("CONFIG", "SET", "requirepass", "secret-of-the-engine")
         a = self.node("a")
