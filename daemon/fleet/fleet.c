@@ -154,8 +154,8 @@ fleet_take_time(struct fleet *f, const struct engine_reply *r)
 
     if (engine_reply_count(r) != 2)
         return;
-    ms = (int64_t)(strtoull(engine_reply_text(engine_reply_at(r, 0)).ptr, NULL, 10) * 1000 +
-                   strtoull(engine_reply_text(engine_reply_at(r, 1)).ptr, NULL, 10) / 1000);
+    ms = fleet_number_near(engine_reply_text(engine_reply_at(r, 0))) * 1000 +
+         fleet_number_near(engine_reply_text(engine_reply_at(r, 1))) / 1000;
     f->engine_ahead_ms = ms - (int64_t)fleet_real_now(f);
     f->engine_ahead_max_ms = ms - (int64_t)f->time_sent_ms;
     f->engine_timed = true;
@@ -196,7 +196,7 @@ fleet_take_seen(struct fleet *f, const struct engine_reply *r)
         fleet_ask_since(f);
         return;
     }
-    f->since_ms = -strtoll(text.ptr, NULL, 10);
+    f->since_ms = -fleet_number_near(text);
     fleet_ripen(f);
 }
 

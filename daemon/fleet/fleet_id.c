@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 bool
 fleet_number_parse(struct slice text, uint64_t *out)
@@ -22,6 +23,15 @@ fleet_number_parse(struct slice text, uint64_t *out)
     }
     *out = n;
     return true;
+}
+
+int64_t
+fleet_number_near(struct slice text)
+{
+    const int64_t most = INT64_C(1) << 53;
+    int64_t n = strtoll(text.ptr, NULL, 10);
+
+    return n > most ? most : n < -most ? -most : n;
 }
 
 bool

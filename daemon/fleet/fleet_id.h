@@ -21,6 +21,9 @@ enum {
 
 /* Digits alone, 20 at most, and no more than 64 bits hold; false: *out stays as it is. */
 bool fleet_number_parse(struct slice text, uint64_t *out);
+/* A number of the engine, which ends with a NUL: with its sign, and no further from 0 than what a double has exactly, so that
+ * sums of them fit into 64 bits. */
+int64_t fleet_number_near(struct slice text);
 /* "1732790000000-0"; false: it is none, and *out stays as it is. */
 bool fleet_id_parse(struct slice text, struct fleet_id *out);
 struct slice fleet_id_text(struct fleet_id id, char text[FLEET_ID_TEXT_MAX]);

@@ -288,7 +288,7 @@ static void
 nodes_take_mark(struct fleet *f, struct slice mark, struct slice since)
 {
     if (slice_eq(mark, slice_str(f->engine_mark)) && since.len > 0)
-        f->polled_alive = -strtoll(since.ptr, NULL, 10) == f->since_ms;
+        f->polled_alive = -fleet_number_near(since) == f->since_ms;
 }
 
 /* Any client of the engine can write there.  It is said once, until a look finds nothing of the kind. */

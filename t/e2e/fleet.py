@@ -585,6 +585,17 @@ class Fleet(FleetTest):
             with self.subTest(entry=entry):
                 self.assert_survives(a, forger, b"XREAD", b"*1\r\n*2\r\n$3\r\nlog\r\n*1\r\n" + entry, "the log: an entry")
 
+    def test_numbers_that_make_no_sense_are_bounded(self):
+        """An overflow, which ends a build with UndefinedBehaviorSanitizer."""
+        forger = self.forger()
+        for command, reply in ((b"ZSCORE", b"$20\r\n-9223372036854775808\r\n"), (b"ZSCORE", b"$19\r\n9223372036854775807\r\n"),
+                               (b"TIME", b"*2\r\n$16\r\n9223372036854776\r\n$1\r\n0\r\n")):
+            forger.forge = lambda words, right, command=command, reply=reply: reply if words[0] == command else right
+            a = self.node("a", port=forger.port, max_blind="1s")
+            wait_until(a.is_in_step, "in step", 10)
+            time.sleep(1)
+            self.assertEqual(a.close(), 0)
+
     def test_a_reply_that_is_too_long_ends_the_connection(self):
         forger = self.forger()
         a = self.node("a", port=forger.port, max_blind="3s")
