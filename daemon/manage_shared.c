@@ -3,11 +3,11 @@
  *   policy            "NAME\nTEXT": compiled, and used; "": the node's own again
  *   policy/try/NODE   the same, compiled alone, for that node: what no node refuses is shared as `policy` then, and this is taken back
  *   policy/before     the one before it, for the way back
- *   parameter/NAME    a value, above that of the file; taken back: the file's
+ *   parameter/NAME    a value, above that of the file; "", or taken back: the file's
  *   table/NAME        "KIND\nTEXT": the table's entries; KIND empty: as the node has it
  *   session_secret    of TLS tickets, with `session_secret: on`: the first node that finds none writes one, and each day's
  *                     is written when the first node needs it; all derive the same (tls/tls_secret.h)
- *   challenge/TOKEN   what an ACME CA is answered (RFC 8555 8.3); taken back when it has asked
+ *   challenge/TOKEN   what an ACME CA is answered (RFC 8555 8.3); "", and then taken back, when it has asked
  *   challenge/tls-alpn-01/NAME   the certificate that it is shown, and its key (RFC 8737 3)
  */
 #include <stdio.h>
@@ -275,6 +275,27 @@ shared_policy_gone(struct manage *m, const char *rest)
 
 /* ---- parameters ---- */
 
+/* The file's value counts again. */
+static void
+shared_param_gone(struct manage *m, const char *name)
+{
+    const struct conf *conf = snapshot_conf(registry_snapshot(m->env.registry));
+    struct manage_shared *s = m->shared;
+    struct conf_params next = m->params;
+    int i = conf_param_find(slice_str(name));
+    struct conf_param p;
+    char why[128];
+
+    for (unsigned at = 0; at < s->nparams; at++)
+        if (s->params[at].i == i)
+            s->params[at--] = s->params[--s->nparams];
+    if (i < 0)
+        return;
+    conf_param_see(&conf->params, (unsigned)i, &p);
+    if (p.live && conf_param_set(&next, (unsigned)i, slice_str(p.value), why, sizeof(why)) == 0)
+        manage_set_params(m, &next);
+}
+
 static bool
 shared_take_param(struct manage *m, const char *name, struct slice text, char *why, size_t size)
 {
@@ -288,6 +309,10 @@ shared_take_param(struct manage *m, const char *name, struct slice text, char *w
     if (i < 0 || text.len >= SHARED_VALUE_MAX) {
         snprintf(why, size, "this node has no such parameter");
         return false;
+    }
+    if (text.len == 0) {
+        shared_param_gone(m, name);
+        return true;
     }
     conf_param_see(&next, (unsigned)i, &p);
     if (!p.live) {
@@ -311,27 +336,6 @@ shared_take_param(struct manage *m, const char *name, struct slice text, char *w
     snprintf(s->params[at].value, SHARED_VALUE_MAX, "%.*s", (int)text.len, text.ptr);
     manage_set_params(m, &next);
     return true;
-}
-
-/* The file's value counts again. */
-static void
-shared_param_gone(struct manage *m, const char *name)
-{
-    const struct conf *conf = snapshot_conf(registry_snapshot(m->env.registry));
-    struct manage_shared *s = m->shared;
-    struct conf_params next = m->params;
-    int i = conf_param_find(slice_str(name));
-    struct conf_param p;
-    char why[128];
-
-    for (unsigned at = 0; at < s->nparams; at++)
-        if (s->params[at].i == i)
-            s->params[at--] = s->params[--s->nparams];
-    if (i < 0)
-        return;
-    conf_param_see(&conf->params, (unsigned)i, &p);
-    if (p.live && conf_param_set(&next, (unsigned)i, slice_str(p.value), why, sizeof(why)) == 0)
-        manage_set_params(m, &next);
 }
 
 void

@@ -7,6 +7,7 @@
  *               tried -> refused, or too late      it is forgotten, and no node has used it
  *   parameter   set, and refused by a node         the value of before is set again
  *   table       set, and refused by a node         the others have it: the answer says who has not
+ *   taken back  an empty text is set               every node has gone back to its own
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,8 @@ enum {
 enum shared_step {
     SHARED_TRY, /* a policy: does every node compile it? */
     SHARED_SET,
+    SHARED_UNSET, /* an empty text: each node goes back to its own */
+    SHARED_END,   /* the same, and the engine forgets it then: the next one has another name */
 };
 
 struct shared_call {
@@ -89,6 +92,7 @@ admin_do_fleet_shared(struct admin_call *c)
 
         json_put(thing, "name", json_any_text(slice_str(s.name)));
         json_put_text(thing, "version", s.version);
+        json_put(thing, "removed", json_boolean(s.is_empty));
         json_put(thing, "nodes", shared_nodes_json(f, s.name, s.version));
         json_array_append_new(list, thing);
     }
@@ -103,10 +107,11 @@ static void
 shared_call_leave(struct admin_call *c)
 {
     struct shared_call *call = c->waits;
+    bool ends = call->step == SHARED_END && call->wait.outcome != FLEET_SHARED_REPLACED;
 
-    /* The client has gone, or tarnd ends, and it would stay. */
-    if (call->step == SHARED_TRY && call->wait.task != NULL &&
-        call->wait.outcome == FLEET_SHARED_WAITS)
+    /* A try: the client has gone, or tarnd ends, and it would stay. */
+    if (call->wait.task != NULL &&
+        (ends || (call->step == SHARED_TRY && call->wait.outcome == FLEET_SHARED_WAITS)))
         fleet_unshare(c->admin->env.fleet, call->wait.name);
     fleet_shared_wait_end(c->admin->env.fleet, &call->wait);
     free((char *)(uintptr_t)call->text.ptr);
@@ -115,24 +120,32 @@ shared_call_leave(struct admin_call *c)
     c->waits = NULL;
 }
 
+/* What is wrong with the engine; `none` where that is over. */
+static const char *
+shared_engine_why(const struct fleet *f, const char *none)
+{
+    const char *why;
+
+    if (fleet_is_up(f, &why))
+        why = fleet_shared_trouble(f);
+    return why != NULL && why[0] != '\0' ? why : none;
+}
+
 /* 0, and it is sent; else answered. */
 static int
 shared_send(
     struct admin_call *c, const char *name, struct slice text, char version[FLEET_VERSION_MAX])
 {
     struct fleet *f = c->admin->env.fleet;
-    const char *why = "";
     int err = fleet_share(f, name, text, version);
 
     if (err == TERR_LIMIT) {
         admin_fail(c, 413, NULL, "%d bytes and %d things are the most that a fleet shares",
             (int)FLEET_THING_BYTES_MAX, (int)FLEET_THINGS_MAX);
     } else if (err != 0) {
-        if (fleet_is_up(f, &why))
-            why = fleet_shared_trouble(f);
         admin_fail(c, 503, NULL,
             "the fleet's engine cannot be reached, or refuses: %s; nothing was done",
-            why != NULL && why[0] != '\0' ? why : "this node is not in step yet");
+            shared_engine_why(f, "this node is not in step yet"));
     }
     return err;
 }
@@ -182,7 +195,7 @@ shared_done(struct admin_call *c, unsigned status, const char *why)
     struct shared_call *call = c->waits;
     json_t *o = json_object();
 
-    json_put_text(o, "shared", call->wait.name);
+    json_put_text(o, call->step >= SHARED_UNSET ? "removed" : "shared", call->wait.name);
     json_put_text(o, "version", call->wait.version);
     json_put(o, "all", json_boolean(status == 200));
     if (why != NULL)
@@ -218,9 +231,16 @@ shared_why_late(const struct admin_call *c, const char *why)
                : why;
 }
 
-static const char shared_lost[] = "the engine has not confirmed it, and refuses, or its connection "
-                                  "ended: GET /v1/fleet/shared shows "
-                                  "whether it is there";
+static void
+shared_fail_lost(struct admin_call *c)
+{
+    char text[FLEET_THING_WHY_MAX + 160];
+
+    snprintf(text, sizeof(text),
+        "the engine has not confirmed it: %s; GET /v1/fleet/shared shows whether it is there",
+        shared_engine_why(c->admin->env.fleet, "it did not answer in time, or was lost meanwhile"));
+    shared_fail(c, 503, text);
+}
 
 static void
 shared_set_outcome(struct admin_call *c)
@@ -243,7 +263,7 @@ shared_set_outcome(struct admin_call *c)
         shared_fail(c, 409, "another one was set meanwhile");
         return;
     case FLEET_SHARED_LOST:
-        shared_fail(c, 503, shared_lost);
+        shared_fail_lost(c);
         return;
     case FLEET_SHARED_REFUSED:
         shared_take_back(c);
@@ -306,7 +326,7 @@ shared_try_outcome(struct admin_call *c)
         shared_fail(c, 503,
             shared_why_late(c, "not every node has compiled it in that time: no node uses it"));
     else if (call->wait.outcome == FLEET_SHARED_LOST)
-        shared_fail(c, 503, shared_lost);
+        shared_fail_lost(c);
     else
         shared_fail(c, 409, "another policy is tried at this node: no node uses this one");
     if (call->wait.outcome != FLEET_SHARED_REPLACED)
@@ -500,30 +520,13 @@ admin_do_fleet_parameter(struct admin_call *c)
     json_decref(o);
 }
 
-/* Taken back; each node has its file's value again at its next look. */
-static void
-shared_remove(struct admin_call *c, const char *name)
-{
-    int err = fleet_unshare(c->admin->env.fleet, name);
-    json_t *o;
-
-    if (err != 0) {
-        admin_fail(
-            c, 503, NULL, "the fleet's engine cannot be reached, or refuses; nothing was done");
-        return;
-    }
-    o = json_object();
-    json_put_text(o, "removed", name);
-    admin_answer(c, 200, o);
-}
-
 void
 admin_do_fleet_parameter_unset(struct admin_call *c)
 {
     char name[FLEET_THING_NAME_MAX + 1];
 
     if (admin_fleet(c) != NULL && shared_name(c, "parameter/", name) && shared_check_param(c, NULL))
-        shared_remove(c, name);
+        shared_begin(c, SHARED_UNSET, name, shared_copy(slice_of("", 0)), NULL);
 }
 
 /* ---- tables ---- */
@@ -585,8 +588,12 @@ shared_challenge_end(struct admin_call *c, const char *kind)
 {
     char name[FLEET_THING_NAME_MAX + 1];
 
-    if (admin_fleet(c) != NULL && shared_name(c, kind, name))
-        shared_remove(c, name);
+    if (admin_fleet(c) == NULL || !shared_name(c, kind, name))
+        return;
+    if (challenge_is_name(slice_str(name + sizeof(THING_CHALLENGE) - 1)))
+        shared_begin(c, SHARED_END, name, shared_copy(slice_of("", 0)), NULL);
+    else
+        admin_fail(c, 400, NULL, "this is no challenge");
 }
 
 void

@@ -69,18 +69,19 @@
       "The fleet's policy of before, at all nodes; before the first one each has its own")         \
     X(PUT, "/v1/fleet/parameters/*", fleet_parameter, "?timeout_ms=integer value=string!",         \
       "{\"value\": VALUE}: at all nodes, and those that join; above what files say")               \
-    X(DELETE, "/v1/fleet/parameters/*", fleet_parameter_unset, "",                                 \
-      "Each node has its file's value again")                                                      \
+    X(DELETE, "/v1/fleet/parameters/*", fleet_parameter_unset, "?timeout_ms=integer",              \
+      "Each node has its file's value again; 202: not all have it yet")                            \
     X(PUT, "/v1/fleet/tables/*", fleet_table, "?timeout_ms=integer text",                          \
       "The body is its entries: the table's newest version at all nodes, and those that join")     \
     X(PUT, "/v1/fleet/challenges/*", fleet_challenge, "?timeout_ms=integer text",                  \
       "The body is what every node answers an ACME CA for this token; by tarn-acme")               \
-    X(DELETE, "/v1/fleet/challenges/*", fleet_challenge_end, "", "It is answered no more")         \
+    X(DELETE, "/v1/fleet/challenges/*", fleet_challenge_end, "?timeout_ms=integer",                \
+      "It is answered no more, by any node")                                                       \
     X(PUT, "/v1/fleet/alpn_challenges/*", fleet_alpn_challenge, "?timeout_ms=integer text",        \
       "The body is the certificate of tls-alpn-01 for this name, with its key, as PEM: every "     \
       "node shows it to an ACME CA; by tarn-acme")                                                 \
-    X(DELETE, "/v1/fleet/alpn_challenges/*", fleet_alpn_challenge_end, "",                         \
-      "It is shown no more")                                                                       \
+    X(DELETE, "/v1/fleet/alpn_challenges/*", fleet_alpn_challenge_end, "?timeout_ms=integer",      \
+      "It is shown no more, by any node")                                                          \
     X(GET, "/v1/backends", backends, "",                                                           \
       "Backends, their health, what their probes saw; directors and their members")                \
     X(PUT, "/v1/backends/*/health", backend_health, "health=string!",                              \

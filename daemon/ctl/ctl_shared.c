@@ -20,6 +20,7 @@ static int
 shared_show(const struct ctl *c, const json_t *o)
 {
     bool all = json_is_true(json_object_get(o, "all"));
+    const char *removed = json_string_value(json_object_get(o, "removed"));
     const json_t *node;
     size_t i, n = 0;
 
@@ -32,7 +33,9 @@ shared_show(const struct ctl *c, const json_t *o)
             fprintf(
                 stderr, "    node %s: %s\n", shared_text(node, "node"), shared_text(node, "state"));
     }
-    if (!c->json)
+    if (!c->json && removed != NULL)
+        printf("%s: %zu nodes have their file's value again\n", removed, n);
+    else if (!c->json)
         printf("%s, version %s: %zu nodes have it\n", shared_text(o, "shared"),
             shared_text(o, "version"), n);
     if (!all)
@@ -105,15 +108,23 @@ ctl_fleet_param_set(struct ctl *c)
 int
 ctl_fleet_param_unset(struct ctl *c)
 {
-    char *path = ctl_path("/v1/fleet/parameters", c->args[0]);
-    json_t *o;
-    int rc = ctl_ask(c, "DELETE", path, NULL, &o);
+    return shared_put(c, "/v1/fleet/parameters", c->args[0], "DELETE", (struct span){NULL, 0});
+}
 
-    if (rc == CTL_DONE && !c->json)
-        printf("%s: each node has its file's value again\n", c->args[0]);
-    json_decref(o);
-    free(path);
-    return rc;
+/* By each node that lives. */
+static bool
+shared_is_taken(const json_t *nodes)
+{
+    const json_t *node;
+    size_t i;
+
+    json_array_foreach(nodes, i, node)
+    {
+        if (json_is_true(json_object_get(node, "lives")) &&
+            strcmp(shared_text(node, "state"), "taken") != 0)
+            return false;
+    }
+    return true;
 }
 
 /* A row for each thing; who has not taken it stands in the last column. */
@@ -155,8 +166,12 @@ ctl_fleet_shared(struct ctl *c)
         ctl_table_begin(&t, headings);
         json_array_foreach(json_object_get(o, "shared"), i, thing)
         {
+            bool removed = json_is_true(json_object_get(thing, "removed"));
+
+            if (removed && shared_is_taken(json_object_get(thing, "nodes")))
+                continue;
             ctl_cell_of(&t, thing, "name");
-            ctl_cell_of(&t, thing, "version");
+            ctl_cell(&t, "%s", removed ? "taken back" : shared_text(thing, "version"));
             shared_cell_nodes(&t, json_object_get(thing, "nodes"));
         }
         ctl_table_end(&t, "nothing is shared but invalidations");

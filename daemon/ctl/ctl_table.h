@@ -103,7 +103,8 @@
       "It counts above the files of the nodes, also behind a reload, and at nodes that join.  Where\n" \
       "one node refuses it, all have what was there before.\n",                                    \
       "set a parameter at all nodes")                                                              \
-    X("fleet param unset", "NAME", 1, 1, fleet_param_unset, "",                                    \
+    X("fleet param unset", "[--timeout T] NAME", 1, 1, fleet_param_unset,                          \
+      "Exit status 4: some nodes do not have it yet.\n",                                           \
       "each node has its file's value again")                                                      \
     X("fleet table load", "[--timeout T] NAME FILE", 2, 2, fleet_table_load,                       \
       "FILE - is standard input, as of `table load`.  The fleet is then the table's writer.\n",     \

@@ -176,7 +176,15 @@ shared_wait_end(struct fleet_shared_wait *w, enum fleet_shared_outcome outcome)
     task_wake(w->task);
 }
 
-/* What was sent may not have arrived: no look has shown it yet. */
+/* Else what was sent may not have arrived. */
+static bool
+shared_wait_is_seen(const struct fleet *f, const struct fleet_shared_wait *w)
+{
+    const struct thing *t = thing_find(f->shared, slice_str(w->name));
+
+    return t != NULL && strcmp(t->version, w->version) == 0;
+}
+
 static void
 shared_lose(struct fleet *f)
 {
@@ -184,10 +192,9 @@ shared_lose(struct fleet *f)
 
     for (struct list *l = f->shared->waits.next; l != &f->shared->waits; l = next) {
         struct fleet_shared_wait *w = container_of(l, struct fleet_shared_wait, link);
-        const struct thing *t = thing_find(f->shared, slice_str(w->name));
 
         next = l->next;
-        if (t == NULL || strcmp(t->version, w->version) != 0)
+        if (!shared_wait_is_seen(f, w))
             shared_wait_end(w, FLEET_SHARED_LOST);
     }
 }
@@ -440,7 +447,6 @@ static void
 shared_judge_wait(struct fleet *f, struct fleet_shared_wait *w)
 {
     const struct fleet_shared *s = f->shared;
-    const struct thing *t = thing_find(s, slice_str(w->name));
     char why[FLEET_THING_WHY_MAX];
     unsigned taken = 0, live = 0;
 
@@ -462,7 +468,7 @@ shared_judge_wait(struct fleet *f, struct fleet_shared_wait *w)
         !f->too_many)
         shared_wait_end(w, FLEET_SHARED_TAKEN);
     /* This look began behind it. */
-    else if (f->looks >= w->from_look && (t == NULL || strcmp(t->version, w->version) != 0))
+    else if (f->looks >= w->from_look && !shared_wait_is_seen(f, w))
         shared_wait_end(w, FLEET_SHARED_REPLACED);
 }
 
@@ -588,7 +594,7 @@ fleet_shared_tick(struct fleet *f)
 
         next = l->next;
         if (fleet_now(f) >= w->deadline_ms)
-            shared_wait_end(w, FLEET_SHARED_LATE);
+            shared_wait_end(w, shared_wait_is_seen(f, w) ? FLEET_SHARED_LATE : FLEET_SHARED_LOST);
     }
 }
 
@@ -663,7 +669,9 @@ fleet_thing_status(const struct fleet *f, unsigned n, struct fleet_thing_status 
     OBJ_CHECK(f, FLEET_MAGIC);
     if (f->shared == NULL || n >= f->shared->n)
         return false;
-    *out = (struct fleet_thing_status){f->shared->things[n].name, f->shared->things[n].version};
+    *out = (struct fleet_thing_status){.name = f->shared->things[n].name,
+        .version = f->shared->things[n].version,
+        .is_empty = version_is_of(f->shared->things[n].version, slice_of("", 0))};
     return true;
 }
 

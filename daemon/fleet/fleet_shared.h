@@ -52,11 +52,11 @@ int fleet_unshare(struct fleet *f, const char *name);
 
 enum fleet_shared_outcome {
     FLEET_SHARED_WAITS,
-    FLEET_SHARED_TAKEN,    /* by every living node */
-    FLEET_SHARED_REFUSED,  /* by one at least */
-    FLEET_SHARED_LATE,     /* some have not said anything in that time */
+    FLEET_SHARED_TAKEN,   /* by every living node */
+    FLEET_SHARED_REFUSED, /* by one at least */
+    FLEET_SHARED_LATE, /* the engine has it, and some nodes have not said anything in that time */
     FLEET_SHARED_REPLACED, /* there is another version since, or none */
-    FLEET_SHARED_LOST, /* the engine has not confirmed it, and the connection ended, or it refuses */
+    FLEET_SHARED_LOST, /* the engine has not confirmed it: in time, or the connection ended, or it refuses */
 };
 
 /* Memory of the caller's. */
@@ -76,6 +76,7 @@ void fleet_shared_wait_end(struct fleet *f, struct fleet_shared_wait *w);
 /* What the engine has, as far as this node knows.  Texts are borrowed until the loop's turn ends. */
 struct fleet_thing_status {
     const char *name, *version;
+    bool is_empty; /* its text is: as if it were not there, except that nodes say that they know */
 };
 bool fleet_thing_status(const struct fleet *f, unsigned n, struct fleet_thing_status *out);
 

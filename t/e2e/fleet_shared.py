@@ -6,6 +6,7 @@ redis-server is the engine.
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -15,7 +16,7 @@ import time
 
 sys.dont_write_bytecode = True
 import tls_world
-from fleet_world import FleetTest, main, policy_text, wait_for_proofs
+from fleet_world import FleetTest, Wire, main, policy_text, wait_for_proofs
 from tarnd import free_port, wait_until
 
 
@@ -176,6 +177,52 @@ class Shared(FleetTest):
         for path, body, status in (("default_tt", b'{"value": "1s"}', 404), ("default_ttl", b'{"value": "many"}', 400),
                                    ("workers", b'{"value": 2}', 404), ("default_ttl", b"{}", 400)):
             self.assertEqual(self.put(nodes[0], "/v1/fleet/parameters/" + path, body)[0], status, path)
+
+    def ttl(self, node):
+        return next(p["value"] for p in node.admin("/v1/parameters")["parameters"] if p["name"] == "default_ttl")
+
+    def test_a_parameter_that_is_unset_is_so_at_every_node(self):
+        path = "/v1/fleet/parameters/default_ttl"
+        nodes = self.nodes(max_blind="10s", more="parameters: { default_ttl: 7s }\n")
+        self.assertEqual(self.put(nodes[0], path, b'{"value": "33s"}')[0], 200)
+        status, said = self.put(nodes[1], path, b"", "DELETE")
+        self.assertEqual((status, said["removed"], said["all"]), (200, "parameter/default_ttl", True))
+        self.assertEqual([self.ttl(n) for n in nodes], ["7s"] * 3)
+        self.assertNotIn("default_ttl", self.ctl(nodes[1], "fleet", "shared")[1])
+        self.assertEqual(self.put(nodes[0], path, b'{"value": "33s"}')[0], 200)
+        nodes[2].pause()
+        try:
+            rc, out, err = self.ctl(nodes[0], "fleet", "param", "unset", "--timeout", "700ms", "default_ttl")
+            shown = self.ctl(nodes[0], "fleet", "shared")[1]
+        finally:
+            nodes[2].resume()
+        self.assertEqual((rc, out), (4, "parameter/default_ttl: 2 nodes have their file's value again\n"))
+        self.assertIn("node c: silent", err)
+        self.assertRegex(shown, "default_ttl +taken back +c silent")
+        wait_until(lambda: self.ttl(nodes[2]) == "7s", "it takes it when it is there", 10)
+
+    def test_an_engine_that_does_not_take_it_back_is_named(self):
+        path = "/v1/fleet/parameters/default_ttl"
+        wire = Wire(self.engine.port)
+        self.addCleanup(wire.close)
+        a, b = self.node("a", port=wire.port, max_blind="20s"), self.node("b", max_blind="20s")
+        wait_for_proofs([a, b])
+        self.assertEqual(self.put(a, path, b'{"value": "33s"}')[0], 200)
+        self.engine.ask("CONFIG", "SET", "min-replicas-to-write", "1")
+        for n, target in ((a, path), (b, "/v1/fleet/challenges/tok")):
+            status, said = self.put(n, target, b"", "DELETE")
+            self.assertEqual(status, 503, said)
+            self.assertIn("has not confirmed it: NOREPLICAS", said["error"])
+        self.engine.ask("CONFIG", "SET", "min-replicas-to-write", "0")
+        wait_until(lambda: a.admin("/v1/fleet/shared")["why"] == "", "it is asked again", 30)
+        self.assertEqual([self.ttl(n) for n in (a, b)], ["33s"] * 2)
+        wire.silence()
+        status, said = self.put(a, path + "?timeout_ms=500", b"", "DELETE")
+        self.assertEqual(status, 503, said)
+        self.assertIn("did not answer in time", said["error"])
+        for target in (path, "/v1/fleet/challenges/tok"):
+            ask = lambda t=target: self.put(a, t + "?timeout_ms=100", b"", "DELETE")[1]["error"]
+            wait_until(lambda: re.search("or refuses: no reply in [34] s; nothing was done", ask()), "it is known", 15)
 
     # ---- tables ----
 
