@@ -3,8 +3,10 @@
  * A thing is written into the engine, and every node says whether it has taken it (fleet/fleet_shared.h); the answer waits
  * for that.
  *
- *   policy      tried -> used                      every living node has compiled it, then all use it
+ *   policy      tried -> used                      every living node has compiled it, then all use it; the one that
+ *                                                  was in use is the way back, unless it is the same
  *               tried -> refused, or too late      it is forgotten, and no node has used it
+ *   policy      used, and refused by a node        the one of before is set again, and its way back
  *   parameter   set, and refused by a node         the value of before is set again
  *   table       set, and refused by a node         the others have it: the answer says who has not
  *   taken back  an empty text is set               every node has gone back to its own
@@ -50,6 +52,8 @@ struct shared_call {
     uint64_t timeout_ms;
     struct slice text; /* TRY: owned; what is set when no node refuses */
     char *before; /* SET: owned; what was there before, "": nothing; NULL: it is not taken back */
+    char *
+        way_back; /* SET, of a policy: owned; the text of policy/before that was replaced; NULL: it was not */
 };
 
 /* ---- what there is ---- */
@@ -116,6 +120,7 @@ shared_call_leave(struct admin_call *c)
     fleet_shared_wait_end(c->admin->env.fleet, &call->wait);
     free((char *)(uintptr_t)call->text.ptr);
     free(call->before);
+    free(call->way_back);
     free(call);
     c->waits = NULL;
 }
@@ -206,16 +211,24 @@ shared_done(struct admin_call *c, unsigned status, const char *why)
 }
 
 static void
+shared_put_back(struct fleet *f, const char *name, const char *before)
+{
+    char version[FLEET_VERSION_MAX];
+
+    if (before != NULL && before[0] != '\0')
+        fleet_share(f, name, slice_str(before), version);
+    else if (before != NULL)
+        fleet_unshare(f, name);
+}
+
+static void
 shared_take_back(struct admin_call *c)
 {
     struct shared_call *call = c->waits;
     struct fleet *f = c->admin->env.fleet;
-    char version[FLEET_VERSION_MAX];
 
-    if (call->before != NULL && call->before[0] != '\0')
-        fleet_share(f, call->wait.name, slice_str(call->before), version);
-    else if (call->before != NULL)
-        fleet_unshare(f, call->wait.name);
+    shared_put_back(f, THING_BEFORE, call->way_back);
+    shared_put_back(f, call->wait.name, call->before);
 }
 
 /* As for proofs. */
@@ -284,22 +297,35 @@ shared_before(const struct admin_call *c, const char *name)
     return strdup(text != NULL ? text : "");
 }
 
+/* The policy in use gets to be the one before.  0; else answered. */
+static int
+shared_keep_way_back(struct admin_call *c)
+{
+    struct shared_call *call = c->waits;
+    char version[FLEET_VERSION_MAX];
+
+    call->before = shared_before(c, THING_POLICY);
+    if (call->before == NULL) {
+        admin_fail_terr(c, TERR_NOMEM, THING_POLICY);
+        return TERR_NOMEM;
+    }
+    /* The same once more has the same one before it. */
+    if (call->before[0] == '\0' || slice_eq(slice_str(call->before), call->text))
+        return 0;
+    call->way_back = shared_before(c, THING_BEFORE);
+    return shared_send(c, THING_BEFORE, slice_str(call->before), version);
+}
+
 /* Every node has compiled it. */
 static void
 shared_use_tried(struct admin_call *c)
 {
     struct shared_call *call = c->waits;
     struct fleet *f = c->admin->env.fleet;
-    char version[FLEET_VERSION_MAX], tried[FLEET_THING_NAME_MAX + 1];
+    char tried[FLEET_THING_NAME_MAX + 1];
 
     memcpy(tried, call->wait.name, sizeof(tried));
-    call->before = shared_before(c, THING_POLICY);
-    if (call->before == NULL) {
-        admin_fail_terr(c, TERR_NOMEM, THING_POLICY);
-        return;
-    }
-    if ((call->before[0] != '\0' &&
-            shared_send(c, THING_BEFORE, slice_str(call->before), version) != 0) ||
+    if (shared_keep_way_back(c) != 0 ||
         shared_send(c, THING_POLICY, call->text, call->wait.version) != 0)
         return;
     fleet_unshare(f, tried);

@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -97,6 +98,44 @@ class Shared(FleetTest):
             self.assertEqual(self.use(nodes[0], name, word)[0], 200)
         self.assertEqual(self.put(nodes[2], "/v1/fleet/rollback", b"", "POST")[0], 200)
         self.assertEqual(self.words(nodes), ["one"] * 3)
+
+    def test_the_same_policy_once_more_keeps_the_way_back(self):
+        nodes = self.nodes("ab", policy=True)
+        for node, name, word in ((0, "v1", "one"), (0, "v2", "two"), (1, "v2", "two"), (0, "v2", "two")):
+            self.assertEqual(self.use(nodes[node], name, word)[0], 200)
+        self.assertEqual(self.put(nodes[1], "/v1/fleet/rollback", b"", "POST")[0], 200)
+        self.assertEqual(self.words(nodes), ["one"] * 2)
+
+    def a_node_that_refuses_to_use(self):
+        """Compiles every policy, and uses none."""
+        key, ask = "tarn:{shop}:", self.engine.ask
+        incarnation = ask("GET", key + "node:a").split(b" ")[1]
+        ask("ZADD", key + "nodes", 1, "z")
+        ask("SET", key + "node:z", b"%s %s 1-1 1 9000" % (b"f" * 16, incarnation), "PX", 60000)
+        over = threading.Event()
+
+        def says():
+            while not over.wait(0.05):
+                said = ask("HGETALL", key + "shared")
+                lines = [b"%s %s %s\n" % (n, v, b"-no" if n == b"policy" else b"+") for n, v in zip(said[::2], said[1::2])]
+                ask("HSET", key + "shared:reports", "z", b"f" * 16 + b"\n" + b"".join(lines))
+
+        thread = threading.Thread(target=says)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(over.set)
+
+    def test_a_policy_that_is_compiled_and_not_used_keeps_the_way_back(self):
+        nodes = self.nodes("ab", policy=True)
+        for name, word in (("v1", "one"), ("v2", "two")):
+            self.assertEqual(self.use(nodes[0], name, word)[0], 200)
+        before = self.engine.ask("HGET", "tarn:{shop}:shared:texts", "policy/before")
+        self.a_node_that_refuses_to_use()
+        status, said = self.use(nodes[0], "v3", "three")
+        self.assertEqual((status, said["error"]), (422, "a node refuses it: what was there before counts again"))
+        wait_until(lambda: self.words(nodes) == ["two"] * 2, "the one before counts again", 10)
+        self.assertIn(b"one", before)
+        self.assertEqual(self.engine.ask("HGET", "tarn:{shop}:shared:texts", "policy/before"), before)
 
     def test_the_fleets_counts_above_that_of_a_file_that_changed(self):
         nodes = self.nodes("ab", policy=True)
