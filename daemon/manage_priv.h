@@ -103,8 +103,8 @@ void manage_peers_tick(struct manage *m); /* which other nodes can be asked now 
 int manage_shared_open(struct manage *m);
 void manage_shared_close(struct manage *m);
 uint64_t manage_shared_bytes(const struct manage *m); /* of the heap */
-/* Behind a reload: the fleet's policy counts above the file's. */
-void manage_shared_policy(struct manage *m);
+/* Behind a reload: the fleet's policy counts above the file's, and what was refused is tried again. */
+void manage_shared_reloaded(struct manage *m);
 /* The fleet's parameters, over those of the file. */
 void manage_shared_params(struct manage *m, struct conf_params *params);
 /* The fleet's secret of TLS tickets, to listeners that have none of their own. */

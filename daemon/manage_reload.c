@@ -428,7 +428,7 @@ reload_run(struct reload *r, json_t **answer)
     if (status != 0)
         return status;
     reload_commit(r, last);
-    manage_shared_policy(r->m);
+    manage_shared_reloaded(r->m);
     reload_tell_policy(r);
     elog(ELOG_INFO, "reload: %s: %zu %s; policy: %s", r->path, json_array_size(r->changes),
         json_array_size(r->changes) == 1 ? "change" : "changes", r->policy.said);

@@ -246,14 +246,14 @@ shared_take_policy(struct manage *m, const char *rest, struct slice text, char *
 }
 
 /* The file's policy may have been taken: that is the one to go back to. */
-void
-manage_shared_policy(struct manage *m)
+static void
+shared_above_file(struct manage *m)
 {
     struct manage_shared *s = m->shared;
     char active[SHARED_NAME_MAX] = "", name[SHARED_NAME_MAX];
     struct slice text;
 
-    if (s == NULL || !s->in_use || s->policy == NULL ||
+    if (!s->in_use || s->policy == NULL ||
         !shared_split(slice_str(s->policy), name, sizeof(name), &text))
         return;
     policies_each(m->env.policies, shared_on_active, active);
@@ -262,6 +262,15 @@ manage_shared_policy(struct manage *m)
     memcpy(s->own, active, sizeof(s->own));
     if (policies_use(m->env.policies, name) == 0)
         elog(ELOG_INFO, "fleet: policy '%s' of the fleet counts above '%s'", name, active);
+}
+
+void
+manage_shared_reloaded(struct manage *m)
+{
+    if (m->shared == NULL)
+        return;
+    shared_above_file(m);
+    fleet_shared_again(m->fleet);
 }
 
 static void

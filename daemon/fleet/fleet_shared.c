@@ -363,8 +363,14 @@ thing_judge(struct fleet_shared *s, struct thing *t, struct slice text)
         if (*p == '\n')
             *p = ' ';
     s->report_due = true;
-    elog(t->taken ? ELOG_INFO : ELOG_ERROR, "fleet: shared %s, version %s: %s%s", t->name,
-        t->version, t->taken ? "taken" : "refused: ", t->taken ? "" : t->why);
+    if (t->taken)
+        elog(ELOG_INFO, "fleet: shared %s, version %s: taken", t->name, t->version);
+    else
+        elog(ELOG_ERROR,
+            "fleet: shared %s, version %s: refused: %s; when the cause is gone, `tarnctl reload` "
+            "at "
+            "this node tries again",
+            t->name, t->version, t->why);
 }
 
 static void
@@ -673,6 +679,21 @@ fleet_thing_status(const struct fleet *f, unsigned n, struct fleet_thing_status 
         .version = f->shared->things[n].version,
         .is_empty = version_is_of(f->shared->things[n].version, slice_of("", 0))};
     return true;
+}
+
+void
+fleet_shared_again(struct fleet *f)
+{
+    OBJ_CHECK(f, FLEET_MAGIC);
+    for (unsigned i = 0; f->shared != NULL && i < f->shared->n; i++) {
+        struct thing *t = &f->shared->things[i];
+
+        if (!t->judged || t->taken)
+            continue;
+        t->judged = false;
+        t->again_ms = 0;
+        f->shared->look_due = true;
+    }
 }
 
 enum fleet_thing_said

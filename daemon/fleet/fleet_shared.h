@@ -80,6 +80,9 @@ struct fleet_thing_status {
 };
 bool fleet_thing_status(const struct fleet *f, unsigned n, struct fleet_thing_status *out);
 
+/* What this node has refused is judged once more: the cause may have gone. */
+void fleet_shared_again(struct fleet *f);
+
 /* What the nth node (fleet_node_status()) has said of a version. */
 enum fleet_thing_said {
     FLEET_THING_SILENT,

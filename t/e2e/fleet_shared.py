@@ -106,6 +106,29 @@ class Shared(FleetTest):
         self.assertEqual(self.put(nodes[1], "/v1/fleet/rollback", b"", "POST")[0], 200)
         self.assertEqual(self.words(nodes), ["one"] * 2)
 
+    def refused(self, node):
+        return [t["name"] for t in node.admin("/v1/fleet/shared")["shared"] for n in t["nodes"]
+                if (n["node"], n["state"]) == (node.name, "refused")]
+
+    def test_what_was_refused_is_tried_again_at_a_reload(self):
+        part = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "part.vcl")
+        with open(part, "w", encoding="utf-8") as f:
+            f.write('sub vcl_deliver { set resp.http.word = "part"; }\n')
+        nodes = self.nodes("a", policy=True)
+        text = policy_text(self.origin.server_address[1]) + f'include "{part}";\n'
+        self.assertEqual(self.put(nodes[0], "/v1/fleet/policies/v1", text)[0], 200)
+        os.rename(part, part + ".away")
+        with tempfile.TemporaryFile() as log:
+            nodes.append(self.node("b", policy=True, stderr=log))
+            wait_until(lambda: self.refused(nodes[1]) == ["policy"], "it is refused", 20)
+            log.seek(0)
+            self.assertRegex(log.read().decode(), "shared policy, .*: refused: .*`tarnctl reload` at this node tries again")
+        os.rename(part + ".away", part)
+        self.assertEqual(self.words(nodes), ["part", None])
+        self.assertEqual(self.put(nodes[1], "/v1/reload", b"", "POST")[0], 200)
+        wait_until(lambda: self.words(nodes) == ["part"] * 2, "it has it now", 10)
+        wait_until(lambda: nodes[1].admin("/v1/counters")["fleet.shared_refused"] == 0, "nothing is refused any more", 10)
+
     def a_node_that_refuses_to_use(self):
         """Compiles every policy, and uses none."""
         key, ask = "tarn:{shop}:", self.engine.ask
