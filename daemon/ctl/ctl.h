@@ -5,6 +5,7 @@
 #ifndef TARN_CTL_H
 #define TARN_CTL_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -86,7 +87,11 @@ enum {
     CTL_COLUMNS_MAX = 12
 };
 
-/* Rows of text, printed in columns; numbers stand right. */
+/* A line, and its end.  What other programs have written may be in it: control characters show as \x1b. */
+__attribute__((format(printf, 2, 3))) void ctl_line(FILE *out, const char *fmt, ...);
+__attribute__((format(printf, 2, 0))) void ctl_vline(FILE *out, const char *fmt, va_list ap);
+
+/* Rows of text, printed in columns; numbers stand right.  Cells are shown as lines are. */
 struct ctl_table {
     unsigned ncolumns;
     size_t nrows, room;

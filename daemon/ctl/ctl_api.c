@@ -39,9 +39,8 @@ ctl_say(const char *fmt, ...)
 
     fputs("tarnctl: ", stderr);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    ctl_vline(stderr, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
 }
 
 int
@@ -279,10 +278,10 @@ api_say_refusal(const json_t *o, long status)
 
         if (file != NULL)
             api_say_file(e, file);
-        fprintf(stderr, "%s\n", message != NULL ? message : "?");
+        ctl_line(stderr, "%s", message != NULL ? message : "?");
         api_say_place(e);
         if (what != NULL)
-            fprintf(stderr, "    hint: %s\n", what);
+            ctl_line(stderr, "    hint: %s", what);
     }
     /* Applied there, and its place in the fleet's log is not known. */
     if (error == NULL && json_object_get(o, "proof") != NULL)
@@ -295,7 +294,7 @@ api_say_refusal(const json_t *o, long status)
     else
         ctl_say("tarnd answered with status %ld", status);
     if (hint != NULL)
-        fprintf(stderr, "    hint: %s\n", hint);
+        ctl_line(stderr, "    hint: %s", hint);
     if (status == 401)
         fprintf(stderr, "    hint: tarnctl takes the token from TARN_TOKEN or --token-file\n");
 }

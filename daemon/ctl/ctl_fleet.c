@@ -65,23 +65,25 @@ fleet_show_head(const json_t *o)
     char left[24];
 
     ctl_seconds(left, fleet_s(o, "trusts_ms"));
-    printf("%-12s %s, this node is %s\n", "fleet", fleet_text(o, "name"), fleet_text(o, "node"));
-    printf("%-12s %s\n", "engine", fleet_text(o, "engine"));
+    ctl_line(
+        stdout, "%-12s %s, this node is %s", "fleet", fleet_text(o, "name"), fleet_text(o, "node"));
+    ctl_line(stdout, "%-12s %s", "engine", fleet_text(o, "engine"));
     if (fleet_s(o, "trusts_ms") > 0)
-        printf(
-            "%-12s %s, trusts what it has stored for %s\n", "state", fleet_text(o, "state"), left);
+        ctl_line(stdout, "%-12s %s, trusts what it has stored for %s", "state",
+            fleet_text(o, "state"), left);
     else
-        printf("%-12s %s, trusts nothing that it has stored\n", "state", fleet_text(o, "state"));
+        ctl_line(
+            stdout, "%-12s %s, trusts nothing that it has stored", "state", fleet_text(o, "state"));
     if (why != NULL && why[0] != '\0')
-        printf("%-12s %s\n", "why", why);
+        ctl_line(stdout, "%-12s %s", "why", why);
     if (json_integer_value(json_object_get(o, "queued")) > 0)
-        printf("%-12s %lld invalidations are not in the log yet\n", "queued",
+        ctl_line(stdout, "%-12s %lld invalidations are not in the log yet", "queued",
             (long long)json_integer_value(json_object_get(o, "queued")));
     ctl_seconds(left, proofs_in);
     if (why != NULL && why[0] != '\0')
-        printf("%-12s none while that is so\n", "proofs");
+        ctl_line(stdout, "%-12s none while that is so", "proofs");
     else if (proofs_in > 0)
-        printf("%-12s none for %s: the engine is new\n", "proofs", left);
+        ctl_line(stdout, "%-12s none for %s: the engine is new", "proofs", left);
 }
 
 /* Where it answers other nodes, if this one may ask it. */
@@ -288,7 +290,7 @@ fleet_say_missing(const json_t *o)
     json_array_foreach(
         json_object_get(o, "nodes"), i, node) if (!json_is_true(json_object_get(node, "applied")) &&
                                                   json_is_true(json_object_get(node, "lives")))
-        fprintf(stderr, "    node %s has not\n", fleet_text(node, "node"));
+        ctl_line(stderr, "    node %s has not", fleet_text(node, "node"));
 }
 
 static void
@@ -322,7 +324,7 @@ fleet_judge_proof(const struct ctl *c, const json_t *o)
     ctl_say("unproven: %s", why != NULL ? why : "tarnd gives no proof");
     fleet_say_missing(o);
     if (fleet_text(o, "token") != NULL)
-        fprintf(stderr, "    later: tarnctl fleet proof %s\n", fleet_text(o, "token"));
+        ctl_line(stderr, "    later: tarnctl fleet proof %s", fleet_text(o, "token"));
     return CTL_UNPROVEN;
 }
 
@@ -332,7 +334,7 @@ ctl_fleet_proven(const struct ctl *c, const json_t *o)
     if (c->wait && strcmp(c->wait_for, "log") != 0)
         return fleet_judge_proof(c, o);
     if (!c->json && fleet_text(o, "token") != NULL)
-        printf("it is in the fleet's log: %s\n", fleet_text(o, "token"));
+        ctl_line(stdout, "it is in the fleet's log: %s", fleet_text(o, "token"));
     return CTL_DONE;
 }
 

@@ -1,8 +1,8 @@
 /* ctl_print.c -- answers as people read them.
  *
  * A table is collected whole and printed at its end, because a column is as wide as its widest
- * cell.  Values come from tarnd and may be any text; a cell is printed as it is, and --json is
- * the form for scripts.
+ * cell.  Values come from tarnd and may be any text: control characters show as \x1b, for a terminal
+ * would obey them, and a line would look like two.  --json is the form for scripts.
  */
 #include <ctype.h>
 #include <stdarg.h>
@@ -10,6 +10,55 @@
 #include <string.h>
 
 #include "daemon/ctl/ctl.h"
+
+/* C0, DEL, and C1, which UTF-8 has as c2 80 to c2 9f. */
+static bool
+print_is_control(const char *at)
+{
+    unsigned char c = (unsigned char)at[0], next = (unsigned char)at[c != '\0'];
+
+    return c < 0x20 || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0);
+}
+
+/* Takes the text, or NULL; owned by the caller; NULL: no memory. */
+static char *
+print_shown(char *text)
+{
+    char *shown = text != NULL ? malloc(4 * strlen(text) + 1) : NULL, *to = shown;
+
+    for (const char *at = text; shown != NULL && *at != '\0'; at++) {
+        if (!print_is_control(at))
+            *to++ = *at;
+        else if ((unsigned char)*at == 0xc2) /* both of its bytes */
+            to += snprintf(to, 5, "\\x%02x", (unsigned char)*++at);
+        else
+            to += snprintf(to, 5, "\\x%02x", (unsigned char)*at);
+    }
+    if (shown != NULL)
+        *to = '\0';
+    free(text);
+    return shown;
+}
+
+void
+ctl_vline(FILE *out, const char *fmt, va_list ap)
+{
+    char *text = NULL;
+
+    text = print_shown(vasprintf(&text, fmt, ap) < 0 ? NULL : text);
+    fprintf(out, "%s\n", text != NULL ? text : "out of memory");
+    free(text);
+}
+
+void
+ctl_line(FILE *out, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    ctl_vline(out, fmt, ap);
+    va_end(ap);
+}
 
 /* NULL: there was no memory for the text.  Takes the text.  The only place of tarnctl that ends
  * the process: cells are added in the middle of loops over an answer, and nothing would be
@@ -19,6 +68,7 @@ table_add(struct ctl_table *t, char *text)
 {
     char **cells = t->cells;
 
+    text = print_shown(text);
     if (t->nrows == t->room) {
         t->room = t->room == 0 ? 64 : t->room * 2;
         cells = realloc(cells, t->room * sizeof(*cells));

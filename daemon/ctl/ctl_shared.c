@@ -30,13 +30,13 @@ shared_show(const struct ctl *c, const json_t *o)
 
         n += taken;
         if (!taken && json_is_true(json_object_get(node, "lives")))
-            fprintf(
-                stderr, "    node %s: %s\n", shared_text(node, "node"), shared_text(node, "state"));
+            ctl_line(
+                stderr, "    node %s: %s", shared_text(node, "node"), shared_text(node, "state"));
     }
     if (!c->json && removed != NULL)
-        printf("%s: %zu nodes have their file's value again\n", removed, n);
+        ctl_line(stdout, "%s: %zu nodes have their file's value again", removed, n);
     else if (!c->json)
-        printf("%s, version %s: %zu nodes have it\n", shared_text(o, "shared"),
+        ctl_line(stdout, "%s, version %s: %zu nodes have it", shared_text(o, "shared"),
             shared_text(o, "version"), n);
     if (!all)
         ctl_say("%s", shared_text(o, "why"));
@@ -151,33 +151,65 @@ shared_cell_nodes(struct ctl_table *t, const json_t *nodes)
     ctl_cell(t, "%s", at > 0 ? text : "all");
 }
 
-int
-ctl_fleet_shared(struct ctl *c)
+/* Which nodes refuse what, and why. */
+static int
+shared_judge(const json_t *o)
+{
+    const json_t *thing, *node;
+    int rc = CTL_DONE;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(o, "shared"), i, thing)
+    {
+        json_array_foreach(json_object_get(thing, "nodes"), j, node)
+        {
+            if (strcmp(shared_text(node, "state"), "refused") != 0 ||
+                !json_is_true(json_object_get(node, "lives")))
+                continue;
+            ctl_say("node %s refuses %s: %s", shared_text(node, "node"), shared_text(thing, "name"),
+                shared_text(node, "why"));
+            rc = CTL_REFUSED;
+        }
+    }
+    return rc;
+}
+
+static void
+shared_show_all(const json_t *o)
 {
     static const char *const headings[] = {"NAME", "VERSION", "NODES", NULL};
-    const char *why;
     const json_t *thing;
     struct ctl_table t;
     size_t i;
+
+    ctl_table_begin(&t, headings);
+    json_array_foreach(json_object_get(o, "shared"), i, thing)
+    {
+        bool removed = json_is_true(json_object_get(thing, "removed"));
+
+        if (removed && shared_is_taken(json_object_get(thing, "nodes")))
+            continue;
+        ctl_cell_of(&t, thing, "name");
+        ctl_cell(&t, "%s", removed ? "taken back" : shared_text(thing, "version"));
+        shared_cell_nodes(&t, json_object_get(thing, "nodes"));
+    }
+    ctl_table_end(&t, "nothing is shared but invalidations");
+}
+
+int
+ctl_fleet_shared(struct ctl *c)
+{
+    const char *why;
     json_t *o;
     int rc = ctl_ask(c, "GET", "/v1/fleet/shared", NULL, &o);
 
-    if (rc == CTL_DONE && !c->json) {
-        ctl_table_begin(&t, headings);
-        json_array_foreach(json_object_get(o, "shared"), i, thing)
-        {
-            bool removed = json_is_true(json_object_get(thing, "removed"));
-
-            if (removed && shared_is_taken(json_object_get(thing, "nodes")))
-                continue;
-            ctl_cell_of(&t, thing, "name");
-            ctl_cell(&t, "%s", removed ? "taken back" : shared_text(thing, "version"));
-            shared_cell_nodes(&t, json_object_get(thing, "nodes"));
-        }
-        ctl_table_end(&t, "nothing is shared but invalidations");
-    }
+    if (rc != CTL_DONE)
+        return rc;
+    if (!c->json)
+        shared_show_all(o);
+    rc = shared_judge(o);
     why = json_string_value(json_object_get(o, "why"));
-    if (rc == CTL_DONE && why != NULL && why[0] != '\0') {
+    if (why != NULL && why[0] != '\0') {
         ctl_say("the engine refuses: %s", why);
         rc = CTL_REFUSED;
     }

@@ -89,7 +89,8 @@
       "not every node has applied it in that time, or the engine is another one since.\n",           \
       "has every node applied this purge or ban?")                                                 \
     X("fleet shared", "", 0, 0, fleet_shared,                                                      \
-      "NODES names those that have not taken it, or refuse it.\n",                                  \
+      "NODES names those that have not taken it, or refuse it: why, stands below.  Exit status 1: a\n" \
+      "node refuses something, or the engine does.\n",                                             \
       "what all nodes have alike: its versions, and which nodes have them")                        \
     X("fleet vcl use", "[--timeout T] NAME FILE", 2, 2, fleet_vcl_use,                             \
       "FILE - is standard input.  When every node has compiled it all use it, and so do nodes that\n" \

@@ -306,6 +306,9 @@ class Shared(FleetTest):
         self.assertEqual([e["message"] for e in said["errors"]], ["node d: this node's configuration has no such table"])
         wait_until(lambda: [rows(n) for n in nodes[:3]] == [{"/x": "/y"}] * 3, "the others have it", 10)
         self.assertEqual([n.admin("/v1/counters")["fleet.shared_refused"] for n in nodes], [0, 0, 0, 1])
+        rc, out, err = self.ctl(nodes[1], "fleet", "shared")
+        self.assertEqual((rc, err), (1, "tarnctl: node d refuses table/moved: this node's configuration has no such table\n"))
+        self.assertRegex(out, r"(?m)^table/moved +\S+ +d refused$")
 
     def test_what_the_process_before_has_said_counts_no_more(self):
         nodes = self.nodes()
