@@ -1,7 +1,8 @@
 /* manage_shared.c -- what the fleet's nodes have alike, at this node: taken as an operator's commands would.
  *
  *   policy            "NAME\nTEXT": compiled, and used; "": the node's own again
- *   policy/try/NODE   the same, compiled alone, for that node: what no node refuses is shared as `policy` then, and this is taken back
+ *   policy/try/NODE   the same, compiled alone, for that node: what no node refuses is shared as `policy` then, and this is taken back;
+ *                     also when that node has gone meanwhile, or forgotten it
  *   policy/before     the one before it, for the way back
  *   parameter/NAME    a value, above that of the file; "", or taken back: the file's
  *   table/NAME        "KIND\nTEXT": the table's entries; KIND empty: as the node has it
@@ -33,6 +34,8 @@
 #include "daemon/tls/tls_secret.h"
 #include "daemon/worker.h"
 #include "vcl-lite/vcl.h"
+
+#define SHARED_TRY_FRONT "policy/try/"
 
 enum {
     SHARED_POLICIES = 16, /* loaded for the fleet: in use, before that, tried; what labels keep */
@@ -282,6 +285,52 @@ shared_policy_gone(struct manage *m, const char *rest)
         shared_keep(&m->shared->before, slice_of("", 0));
 }
 
+/* ---- policies that are tried ---- */
+
+/* Its node is there, and waits for what becomes of it. */
+static bool
+shared_try_counts(const struct manage *m, const char *name)
+{
+    const char *node = name + sizeof(SHARED_TRY_FRONT) - 1;
+    struct fleet_node_status s;
+
+    if (strcmp(node, m->env.conf->fleet.node) == 0)
+        return fleet_shared_is_waited(m->fleet, name);
+    for (unsigned i = 0; fleet_node_status(m->fleet, i, &s); i++)
+        if (strcmp(s.name, node) == 0)
+            return s.lives;
+    return false;
+}
+
+/* One is enough, to remove what a node that has gone left behind. */
+static bool
+shared_is_first(const struct manage *m)
+{
+    struct fleet_node_status s;
+
+    for (unsigned i = 0; fleet_node_status(m->fleet, i, &s); i++)
+        if (s.lives)
+            return s.is_self;
+    return false;
+}
+
+static void
+shared_tend_tries(struct manage *m)
+{
+    bool first = shared_is_first(m);
+    struct fleet_thing_status s;
+    const char *node;
+
+    for (unsigned i = 0; fleet_thing_status(m->fleet, i, &s); i++) {
+        if (strncmp(s.name, SHARED_TRY_FRONT, sizeof(SHARED_TRY_FRONT) - 1) != 0 ||
+            shared_try_counts(m, s.name))
+            continue;
+        node = s.name + sizeof(SHARED_TRY_FRONT) - 1;
+        if (first || strcmp(node, m->env.conf->fleet.node) == 0)
+            fleet_unshare(m->fleet, s.name);
+    }
+}
+
 /* ---- parameters ---- */
 
 /* The file's value counts again. */
@@ -516,6 +565,14 @@ static void
 manage_shared_looked(void *ctx)
 {
     shared_tend_secret(ctx);
+    shared_tend_tries(ctx);
+}
+
+static bool
+manage_shared_wants(void *ctx, const char *name)
+{
+    return strncmp(name, SHARED_TRY_FRONT, sizeof(SHARED_TRY_FRONT) - 1) != 0 ||
+           shared_try_counts(ctx, name);
 }
 
 const char *
@@ -545,6 +602,7 @@ manage_shared_open(struct manage *m)
     const struct fleet_shared_user user = {.take = manage_shared_take,
         .gone = manage_shared_gone,
         .looked = manage_shared_looked,
+        .wants = manage_shared_wants,
         .ctx = m};
 
     tassert(m->fleet != NULL && m->shared == NULL);

@@ -278,7 +278,8 @@ shared_ask(struct fleet *f, int from)
     struct slice words[] = {SLICE_LIT("HGET"), slice_str(s->texts_key), slice_of("", 0)};
 
     for (unsigned i = (unsigned)(from + 1); i < s->n && s->asked < 0; i++) {
-        if (s->things[i].judged || fleet_now(f) < s->things[i].again_ms)
+        if (s->things[i].judged || fleet_now(f) < s->things[i].again_ms ||
+            !s->user.wants(s->user.ctx, s->things[i].name))
             continue;
         words[2] = slice_str(s->things[i].name);
         if (link_send(&f->commands, TAG_SHARED_TEXT, words, 3))
@@ -313,6 +314,18 @@ shared_drop_unseen(struct fleet_shared *s)
     s->n = kept;
 }
 
+/* What was said of it counts no more. */
+static void
+shared_drop_unwanted(struct fleet_shared *s)
+{
+    for (unsigned i = 0; i < s->n; i++) {
+        if (!s->things[i].judged || s->user.wants(s->user.ctx, s->things[i].name))
+            continue;
+        s->things[i].judged = false;
+        s->report_due = true;
+    }
+}
+
 /* [name, version, ...] */
 static void
 shared_take_versions(struct fleet *f, const struct engine_reply *r)
@@ -344,6 +357,7 @@ shared_take_versions(struct fleet *f, const struct engine_reply *r)
         t->again_ms = 0;
     }
     shared_drop_unseen(s);
+    shared_drop_unwanted(s);
     shared_ask(f, -1);
 }
 
@@ -667,6 +681,16 @@ fleet_shared_wait_end(struct fleet *f, struct fleet_shared_wait *w)
     OBJ_CHECK(f, FLEET_MAGIC);
     list_del(&w->link); /* of one that is over: its own */
     list_init(&w->link);
+}
+
+bool
+fleet_shared_is_waited(const struct fleet *f, const char *name)
+{
+    OBJ_CHECK(f, FLEET_MAGIC);
+    for (struct list *l = f->shared->waits.next; l != &f->shared->waits; l = l->next)
+        if (strcmp(container_of(l, struct fleet_shared_wait, link)->name, name) == 0)
+            return true;
+    return false;
 }
 
 bool

@@ -37,6 +37,8 @@ struct fleet_shared_user {
     bool (*take)(void *ctx, const char *name, struct slice text, char *why, size_t why_size);
     void (*gone)(void *ctx, const char *name); /* it was taken or refused, and was taken back */
     void (*looked)(void *ctx);                 /* all that there is has been taken */
+    /* False: it is not taken now, nor refused; each look asks again. */
+    bool (*wants)(void *ctx, const char *name);
     void *ctx;
 };
 
@@ -72,6 +74,9 @@ struct fleet_shared_wait {
 /* task, name, version and deadline_ms are set.  fleet_shared_wait_end() must follow. */
 void fleet_shared_wait_start(struct fleet *f, struct fleet_shared_wait *w);
 void fleet_shared_wait_end(struct fleet *f, struct fleet_shared_wait *w);
+
+/* Does this node wait for what becomes of it? */
+bool fleet_shared_is_waited(const struct fleet *f, const char *name);
 
 /* What the engine has, as far as this node knows.  Texts are borrowed until the loop's turn ends. */
 struct fleet_thing_status {

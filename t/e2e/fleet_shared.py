@@ -129,6 +129,35 @@ class Shared(FleetTest):
         wait_until(lambda: self.words(nodes) == ["part"] * 2, "it has it now", 10)
         wait_until(lambda: nodes[1].admin("/v1/counters")["fleet.shared_refused"] == 0, "nothing is refused any more", 10)
 
+    def tries(self):
+        return [n for n in self.engine.ask("HKEYS", "tarn:{shop}:shared") if n.startswith(b"policy/try/")]
+
+    def test_a_try_goes_with_the_node_that_tries(self):
+        nodes = self.nodes(policy=True)
+        self.put(nodes[2], "/v1/policies/v1", self.policy("hand"))  # so c refuses it
+        nodes[2].pause()
+        thread = threading.Thread(target=lambda: self.assertRaises((OSError, http.client.HTTPException), self.use, nodes[1], "v1", "one"))
+        thread.start()
+        wait_until(lambda: self.tries() == [b"policy/try/b"], "it is tried", 10)
+        nodes[1].process.kill()
+        thread.join()
+        nodes[2].resume()
+        wait_until(lambda: not self.tries(), "it is removed", 20)
+        wait_until(lambda: nodes[2].admin("/v1/counters")["fleet.shared_refused"] == 0, "c refuses nothing", 10)
+        self.assertEqual(self.words([nodes[0], nodes[2]]), [None] * 2)
+
+    def test_a_try_that_was_left_behind_is_judged_by_none(self):
+        nodes = self.nodes("bc", policy=True)
+        self.assertEqual(self.use(nodes[0], "v1", "one")[0], 200)
+        key, ask = "tarn:{shop}:shared", self.engine.ask
+        version, text = ask("HGET", key, "policy"), ask("HGET", key + ":texts", "policy")
+        for left in ("policy/try/a", "policy/try/c"):  # a node that was, and the process before of one that is
+            ask("HSET", key + ":texts", left, text)
+            ask("HSET", key, left, version)
+        wait_until(lambda: not self.tries(), "they are removed", 10)
+        self.assertEqual(self.use(nodes[1], "v2", "two")[0], 200)
+        self.assertEqual(self.words(nodes), ["two"] * 2)
+
     def a_node_that_refuses_to_use(self):
         """Compiles every policy, and uses none."""
         key, ask = "tarn:{shop}:", self.engine.ask
