@@ -164,15 +164,18 @@ static unsigned
 reload_compare(struct reload *r, json_t **answer)
 {
     struct conf now = *snapshot_conf(registry_snapshot(r->m->env.registry));
+    struct conf next = *r->conf;
     unsigned n;
 
     /* Else a parameter that an operator set by hand would look unchanged, and would keep its
      * value. */
     now.params = r->m->params;
+    /* As they are behind it: where the fleet has a value, the file's is none that comes into force. */
+    manage_shared_params(r->m, &next.params);
     /* Another text that means the same changes nothing, but other nodes of a fleet compare the texts that policies were
      * loaded with. */
     r->origins_changed = now.content != r->conf->content;
-    n = conf_compare(&now, r->conf, reload_on_change, r);
+    n = conf_compare(&now, &next, reload_on_change, r);
     tassert(n == json_array_size(r->restarts));
     if (n == 0)
         return 0;

@@ -259,8 +259,12 @@ class Shared(FleetTest):
         value = lambda n: next(p["value"] for p in n.admin("/v1/parameters")["parameters"] if p["name"] == "default_ttl")
         self.assertEqual(self.put(nodes[0], "/v1/fleet/parameters/default_ttl", b'{"value": "33s"}')[0], 200)
         self.assertEqual([value(n) for n in nodes], ["33s"] * 3)
-        self.assertEqual(self.put(nodes[1], "/v1/reload", b"", "POST")[0], 200)
+        status, said = self.put(nodes[1], "/v1/reload", b"", "POST")
+        self.assertEqual((status, said["changed"]), (200, []))
         self.assertEqual(value(nodes[1]), "33s")
+        self.assertEqual(self.put(nodes[1], "/v1/parameters/default_ttl", b'{"value": "5s"}')[0], 200)  # by hand
+        changed = self.put(nodes[1], "/v1/reload", b"", "POST")[1]["changed"]
+        self.assertEqual([(c["what"], c["from"], c["to"]) for c in changed], [("parameters.default_ttl", "5s", "33s")])
         nodes.append(self.node("d", more="parameters: { default_ttl: 9s }\n"))
         wait_until(lambda: value(nodes[3]) == "33s", "the one that joins has it", 20)
         self.assertEqual(self.put(nodes[0], "/v1/fleet/parameters/default_ttl", b"", "DELETE")[0], 200)
