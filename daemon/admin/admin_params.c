@@ -103,6 +103,8 @@ params_change(struct admin_call *c, unsigned i, const char *value)
     /* Posted to the workers: they have it from their next turn on. */
     c->admin->env.host->set_params(c->admin->env.host_ctx, &next);
     admin_answer(c, 200, params_json(c, i));
+    snprintf(why, sizeof(why), "parameter/%s", p.name);
+    admin_note_shared(c, why, admin_shared_text(c, why), "param set");
 }
 
 void

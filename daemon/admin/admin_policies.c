@@ -174,6 +174,20 @@ admin_do_policy_load(struct admin_call *c)
     vcl_errors_free(&errors);
 }
 
+/* Of a fleet that has another one: "NAME\nTEXT". */
+static void
+policies_note_shared(struct admin_call *c, const char *name)
+{
+    const char *text = admin_shared_text(c, "policy");
+    size_t len = text != NULL ? strcspn(text, "\n") : 0;
+    char has[100];
+
+    if (text == NULL || slice_eq(slice_of(text, len), slice_str(name)))
+        return;
+    snprintf(has, sizeof(has), "%.*s", (int)len, text);
+    admin_note_shared(c, "policy", has, "vcl use");
+}
+
 void
 admin_do_policy_use(struct admin_call *c)
 {
@@ -183,8 +197,10 @@ admin_do_policy_use(struct admin_call *c)
     if (o == NULL)
         return;
     name = admin_member(c, o, "name");
-    if (name != NULL)
+    if (name != NULL) {
         policies_answer(c, policies_use(policies_of(c), name), name, "active");
+        policies_note_shared(c, name);
+    }
     json_decref(o);
 }
 

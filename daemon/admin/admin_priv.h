@@ -136,6 +136,12 @@ void admin_purge_all(struct admin_call *c, bool soft);
 /* admin_fleet.c: the node's fleet; NULL: answered. */
 struct fleet;
 struct fleet *admin_fleet(struct admin_call *c);
+/* admin_shared.c: of what was changed at this node alone: the answer says, as "note", that the fleet shares it, and which
+ * command of tarnctl changes it everywhere.  `has`: what the fleet has, or NULL. */
+void admin_note_shared(
+    struct admin_call *c, const char *thing, const char *has, const char *command);
+/* The text of a thing that this node has of its fleet; NULL: none. */
+const char *admin_shared_text(const struct admin_call *c, const char *thing);
 /* Of an invalidation's body the members "wait", "timeout_ms" and "local".  False: answered. */
 bool admin_fleet_asked(struct admin_call *c, const json_t *body);
 /* As invalidation_make(), or at this node alone, as was asked for. */

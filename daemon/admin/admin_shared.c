@@ -105,6 +105,35 @@ admin_do_fleet_shared(struct admin_call *c)
     admin_answer(c, 200, o);
 }
 
+/* ---- what is changed at this node alone ---- */
+
+const char *
+admin_shared_text(const struct admin_call *c, const char *thing)
+{
+    const struct admin_env *env = &c->admin->env;
+
+    return env->fleet != NULL ? env->host->shared_text(env->host_ctx, thing) : NULL;
+}
+
+void
+admin_note_shared(struct admin_call *c, const char *thing, const char *has, const char *command)
+{
+    struct fleet *f = c->admin->env.fleet;
+    struct fleet_thing_status s;
+    char text[FLEET_THING_NAME_MAX + 256];
+
+    if (f == NULL || c->status != 200)
+        return;
+    for (unsigned i = 0; fleet_thing_status(f, i, &s); i++) {
+        if (strcmp(s.name, thing) != 0 || s.is_empty)
+            continue;
+        snprintf(text, sizeof(text),
+            "this node alone: the fleet has %.100s, and `tarnctl fleet %s` changes it everywhere",
+            has != NULL ? has : "one of its own", command);
+        json_put(c->json, "note", json_any_text(slice_str(text)));
+    }
+}
+
 /* ---- waiting for the nodes ---- */
 
 static void
@@ -291,8 +320,7 @@ shared_set_outcome(struct admin_call *c)
 static char *
 shared_before(const struct admin_call *c, const char *name)
 {
-    const struct admin_env *env = &c->admin->env;
-    const char *text = env->host->shared_text(env->host_ctx, name);
+    const char *text = admin_shared_text(c, name);
 
     return strdup(text != NULL ? text : "");
 }

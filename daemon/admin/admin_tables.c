@@ -5,6 +5,7 @@
 
 #include "conf/conf.h"
 #include "daemon/admin/admin_priv.h"
+#include "daemon/fleet/fleet_shared.h"
 #include "daemon/table/table_load.h"
 #include "daemon/table/table_view.h"
 #include "daemon/table/tables.h"
@@ -163,6 +164,15 @@ tables_kind(const struct conf *conf, const struct tables_seen *seen)
     return seen->used ? seen->kind : TABLE_MAP;
 }
 
+static void
+tables_note_shared(struct admin_call *c)
+{
+    char thing[FLEET_THING_NAME_MAX + 1];
+
+    snprintf(thing, sizeof(thing), "table/%s", c->name);
+    admin_note_shared(c, thing, NULL, "table load");
+}
+
 /* Written here, as by any writer: workers have it from their next turn on. */
 void
 admin_do_table_load(struct admin_call *c)
@@ -181,6 +191,8 @@ admin_do_table_load(struct admin_call *c)
         admin_fail(c, err == TERR_BUSY ? 409 : 503,
             err == TERR_BUSY ? "another program writes it: load it there" : NULL, "%s", why);
     /* Looked up anew: `seen` is of before. */
-    else if (tables_find_named(c, &seen))
+    else if (tables_find_named(c, &seen)) {
         admin_answer(c, 200, tables_json(&seen));
+        tables_note_shared(c);
+    }
 }

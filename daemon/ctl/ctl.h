@@ -59,6 +59,8 @@ int ctl_ask(struct ctl *c, const char *method, const char *path, json_t *body, j
 /* The same with bytes of any kind. */
 int ctl_ask_with(
     struct ctl *c, const char *method, const char *path, struct slice body, json_t **out);
+/* What the answer says besides, on standard error: that a fleet shares what was changed here. */
+void ctl_note(const json_t *o);
 /* PREFIX/NAME, NAME as one segment of a path.  Freed by the caller; NULL: no memory. */
 char *ctl_path(const char *prefix, const char *name);
 /* PREFIX and the text, percent-encoded.  Freed by the caller; NULL: no memory. */

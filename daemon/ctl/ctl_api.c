@@ -43,6 +43,15 @@ ctl_say(const char *fmt, ...)
     va_end(ap);
 }
 
+void
+ctl_note(const json_t *o)
+{
+    const char *note = json_string_value(json_object_get(o, "note"));
+
+    if (note != NULL)
+        ctl_line(stderr, "note: %s", note);
+}
+
 int
 ctl_slurp(const char *name, struct span *out)
 {

@@ -176,6 +176,7 @@ policy_ref(struct ctl *c, const char *name)
 
     if (rc == CTL_DONE && !c->json)
         printf("%s is the policy of all requests from now on\n", name);
+    ctl_note(o);
     json_decref(o);
     return rc;
 }
@@ -324,6 +325,7 @@ ctl_table_load(struct ctl *c)
         printf("%s: version %lld, %lld entries\n", c->args[0],
             (long long)json_integer_value(json_object_get(o, "version")),
             (long long)json_integer_value(json_object_get(o, "entries")));
+    ctl_note(o);
     json_decref(o);
     free(path);
     free(text.ptr);

@@ -215,6 +215,7 @@ ctl_param_set(struct ctl *c)
     rc = ctl_ask(c, "PUT", path, json_pack("{ss}", "value", c->args[1]), &o);
     if (rc == CTL_DONE && !c->json)
         printf("%s is %s, until tarnd ends\n", c->args[0], c->args[1]);
+    ctl_note(o);
     json_decref(o);
     free(path);
     return rc;

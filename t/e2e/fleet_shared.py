@@ -473,6 +473,22 @@ class Shared(FleetTest):
 
     # ---- tarnctl ----
 
+    def test_what_is_changed_at_one_node_alone_says_that_the_fleet_shares_it(self):
+        a = self.node("a", policy=True, more="tables: { moved: { path: '{dir}/moved', kind: map } }\n")
+        wait_for_proofs([a])
+        self.put(a, "/v1/policies/mine", self.policy("mine"))
+        alone = ((("param", "set", "default_ttl", "7s"), None), (("table", "load", "moved", "-"), "a b\n"), (("vcl", "use", "mine"), None))
+        for words, text in alone:
+            self.assertEqual(self.ctl(a, *words, stdin=text)[::2], (0, ""), words)
+        for path, body in (("parameters/default_ttl", b'{"value": "33s"}'), ("tables/moved", b"a c\n"), ("policies/v1", self.policy("one"))):
+            self.assertEqual(self.put(a, "/v1/fleet/" + path, body)[0], 200)
+        for (words, text), has in zip(alone, ("33s", "one of its own", "v1")):
+            self.assertEqual(self.ctl(a, *words, stdin=text)[::2], (0, f"note: this node alone: the fleet has {has}, and "
+                                                                    f"`tarnctl fleet {' '.join(words[:2])}` changes it everywhere\n"))
+        self.assertEqual(self.ctl(a, "vcl", "use", "v1")[::2], (0, ""))
+        self.assertEqual(self.ctl(a, "fleet", "param", "unset", "default_ttl")[0], 0)
+        self.assertEqual(self.ctl(a, *alone[0][0])[::2], (0, ""))
+
     def test_tarnctl(self):
         nodes = self.nodes(policy=True)
         rc, out, err = self.ctl(nodes[0], "fleet", "vcl", "use", "v1", "-", stdin=self.policy("one"))
