@@ -77,7 +77,7 @@ class Sharer(threading.Thread):
         return ask(node, "PUT", "/v1/fleet/parameters/default_ttl?timeout_ms=3000", b'{"value": "%ds"}' % ttl_of(self.next()))
 
     def way_parameter_unset(self, node):
-        return ask(node, "DELETE", "/v1/fleet/parameters/default_ttl")
+        return ask(node, "DELETE", "/v1/fleet/parameters/default_ttl?timeout_ms=3000")
 
     def way_table(self, node):
         return ask(node, "PUT", "/v1/fleet/tables/moved?timeout_ms=3000", b"a %d\n" % self.next())
