@@ -153,3 +153,24 @@ conf_param_set(struct conf_params *p, unsigned i, struct slice text, char *why, 
                          key->offset == offsetof(struct conf_params, heuristic_max);
     return 0;
 }
+
+void
+conf_param_take(struct conf_params *to, const struct conf_params *from, unsigned i)
+{
+    const struct conf_key *key = &params_section()->keys[i];
+    struct conf_param p;
+    char why[128];
+
+    conf_param_see(from, i, &p);
+    if (conf_param_set(to, i, slice_str(p.value), why, sizeof(why)) != 0)
+        return;
+    if (key->offset == offsetof(struct conf_params, default_ttl))
+        to->ttl_said = from->ttl_said;
+    else if (key->offset == offsetof(struct conf_params, default_grace))
+        to->grace_said = from->grace_said;
+    else if (key->offset == offsetof(struct conf_params, heuristic_fraction) ||
+             key->offset == offsetof(struct conf_params, heuristic_max))
+        to->heuristic_said = from->heuristic_said || /* for both: the other one may be set */
+                             to->heuristic_fraction != from->heuristic_fraction ||
+                             to->heuristic_max != from->heuristic_max;
+}

@@ -37,5 +37,7 @@ int conf_param_find(struct slice name);
  * TERR_NOMEM.  The parameter is live. */
 int conf_param_set(
     struct conf_params *p, unsigned i, struct slice text, char *why, size_t why_size);
+/* As `from` has it, also whether it was set there at all, or is the default.  It is live. */
+void conf_param_take(struct conf_params *to, const struct conf_params *from, unsigned i);
 
 #endif

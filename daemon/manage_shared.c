@@ -333,7 +333,7 @@ shared_tend_tries(struct manage *m)
 
 /* ---- parameters ---- */
 
-/* The file's value counts again. */
+/* The file's value counts again, or the default, which a policy may have another one of. */
 static void
 shared_param_gone(struct manage *m, const char *name)
 {
@@ -342,7 +342,6 @@ shared_param_gone(struct manage *m, const char *name)
     struct conf_params next = m->params;
     int i = conf_param_find(slice_str(name));
     struct conf_param p;
-    char why[128];
 
     for (unsigned at = 0; at < s->nparams; at++)
         if (s->params[at].i == i)
@@ -350,8 +349,10 @@ shared_param_gone(struct manage *m, const char *name)
     if (i < 0)
         return;
     conf_param_see(&conf->params, (unsigned)i, &p);
-    if (p.live && conf_param_set(&next, (unsigned)i, slice_str(p.value), why, sizeof(why)) == 0)
-        manage_set_params(m, &next);
+    if (!p.live)
+        return;
+    conf_param_take(&next, &conf->params, (unsigned)i);
+    manage_set_params(m, &next);
 }
 
 static bool

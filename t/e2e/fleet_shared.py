@@ -296,6 +296,18 @@ class Shared(FleetTest):
         self.assertRegex(shown, "default_ttl +taken back +c silent")
         wait_until(lambda: self.ttl(nodes[2]) == "7s", "it takes it when it is there", 10)
 
+    def test_a_parameter_that_is_unset_leaves_the_policys_default(self):
+        nodes = self.nodes("ab", policy=True)
+        force = lambda n: next(p["in_force"] for p in n.admin("/v1/parameters")["parameters"] if p["name"] == "default_ttl")
+        self.assertEqual([force(n) for n in nodes], ["2m"] * 2)
+        self.assertEqual(self.put(nodes[0], "/v1/fleet/parameters/default_ttl", b'{"value": "33s"}')[0], 200)
+        self.assertEqual([force(n) for n in nodes], ["33s"] * 2)
+        self.assertEqual(self.put(nodes[0], "/v1/fleet/parameters/default_ttl", b"", "DELETE")[0], 200)
+        nodes.append(self.node("c", policy=True))
+        wait_for_proofs(nodes[2:])
+        wait_until(lambda: b"c" in self.engine.ask("HKEYS", "tarn:{shop}:shared:reports"), "it has taken what there is", 10)
+        self.assertEqual([force(n) for n in nodes], ["2m"] * 3)
+
     def test_an_engine_that_does_not_take_it_back_is_named(self):
         path = "/v1/fleet/parameters/default_ttl"
         wire = Wire(self.engine.port)
