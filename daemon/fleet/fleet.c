@@ -437,26 +437,6 @@ fleet_take_anchor(struct fleet *f, const struct engine_reply *r)
     fleet_rejoin(f);
 }
 
-void
-fleet_trim_before(struct fleet *f, struct fleet_id id)
-{
-    char text[FLEET_ID_TEXT_MAX];
-    struct slice words[] = {SLICE_LIT("XTRIM"), slice_str(f->log_key), SLICE_LIT("MINID"),
-        SLICE_LIT("~"), fleet_id_text(id, text)};
-
-    if (f->commands.state == LINK_UP)
-        link_send(&f->commands, TAG_TRIM, words, 5);
-}
-
-static void
-fleet_trim(struct fleet *f)
-{
-    uint64_t now = fleet_engine_ms(f), age = (uint64_t)f->env.conf->log_age;
-
-    if (now > age)
-        fleet_trim_before(f, (struct fleet_id){now - age, 0});
-}
-
 bool
 fleet_queue(struct fleet *f, const struct slice *words, unsigned n)
 {

@@ -225,7 +225,6 @@ bool fleet_queue(struct fleet *f, const struct slice *words, unsigned n);
 /* Milliseconds since the epoch by the engine's clock; 0: it is not known. */
 uint64_t fleet_engine_ms(const struct fleet *f);
 void fleet_send_hello(struct fleet *f);
-void fleet_trim_before(struct fleet *f, struct fleet_id id);
 /* What is stored may be what others have purged.  Soon, if it cannot be done now. */
 void fleet_distrust(struct fleet *f, const char *why);
 
@@ -246,6 +245,8 @@ void fleet_show_lease(struct fleet *f);
 void fleet_read_missed(struct fleet *f);
 /* It has joined anew: nothing of the log is counted yet. */
 void fleet_read_began(struct fleet *f);
+/* What is older than log_age. */
+void fleet_trim(struct fleet *f);
 
 /* fleet_status.c: how many nodes live, and are behind: by the look that ends, or 0 of what is not known any more. */
 void fleet_show_nodes(struct fleet *f);

@@ -115,7 +115,27 @@ read_entry(struct fleet *f, struct link *k, const struct engine_reply *r, struct
     return read_apply(f, engine_reply_text(engine_reply_at(r, 0)), pairs, n);
 }
 
-/* ---- the log's bytes ---- */
+/* ---- how much of the log is kept ---- */
+
+static void
+read_trim_before(struct fleet *f, struct fleet_id id)
+{
+    char text[FLEET_ID_TEXT_MAX];
+    struct slice words[] = {SLICE_LIT("XTRIM"), slice_str(f->log_key), SLICE_LIT("MINID"),
+        SLICE_LIT("~"), fleet_id_text(id, text)};
+
+    if (f->commands.state == LINK_UP)
+        link_send(&f->commands, TAG_TRIM, words, 5);
+}
+
+void
+fleet_trim(struct fleet *f)
+{
+    uint64_t now = fleet_engine_ms(f), age = (uint64_t)f->env.conf->log_age;
+
+    if (now > age)
+        read_trim_before(f, (struct fleet_id){now - age, 0});
+}
 
 void
 fleet_read_began(struct fleet *f)
@@ -149,7 +169,7 @@ read_measure(struct fleet *f, const struct engine_reply *entry)
         return;
     f->stride_bytes = 0;
     if (f->nstrides >= FLEET_STRIDES)
-        fleet_trim_before(f, *at);
+        read_trim_before(f, *at);
     *at = f->read_to;
     f->nstrides++;
 }
