@@ -80,7 +80,7 @@ fleet_show_head(const json_t *o)
         ctl_line(stdout, "%-12s %lld invalidations are not in the log yet", "queued",
             (long long)json_integer_value(json_object_get(o, "queued")));
     ctl_seconds(left, proofs_in);
-    if (why != NULL && why[0] != '\0')
+    if (why != NULL && why[0] != '\0' && (fleet_s(o, "trusts_ms") <= 0 || proofs_in > 0))
         ctl_line(stdout, "%-12s none while that is so", "proofs");
     else if (proofs_in > 0)
         ctl_line(stdout, "%-12s none for %s: the engine is new", "proofs", left);
