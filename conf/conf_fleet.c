@@ -516,7 +516,8 @@ fleet_peers_ok(struct conf_cx *cx, const struct ynode *at, const char *peers)
         const char *end = memchr(rest.ptr, ' ', rest.len);
         struct slice one = slice_of(rest.ptr, end != NULL ? (size_t)(end - rest.ptr) : rest.len);
 
-        if (!conf_fleet_address_ok(one)) {
+        /* dns: takes one name, without a port: each node says its own. */
+        if (!conf_fleet_address_ok(one) || strncmp(one.ptr, "dns:", 4) == 0) {
             conf_fail(cx, at,
                 "peers: '%.*s' is none of: off, engine, dns:NAME, or a list of addresses as in "
                 "[10.0.0.1:8089, 10.0.0.2:8089]",

@@ -300,6 +300,7 @@ fleet_enter(struct fleet *f)
 {
     f->state = FLEET_ENTERING;
     f->complained = false;
+    f->taken_ms = 0;
     f->trouble = NULL;
     f->entered_ms = fleet_now(f);
     if (fleet_put_key(f, TAG_ENTER))
@@ -312,15 +313,17 @@ fleet_name_is_taken(struct fleet *f)
     fleet_leave_step(f, FLEET_APART);
     f->claim_ms = fleet_now(f) + FLEET_CLAIM_AGAIN_MS;
     f->trouble = "another node has this name";
-    if (!f->complained)
-        elog(ELOG_ERROR,
-            "fleet: there is another node '%s' in fleet '%s' (or was until a moment ago, and ended "
-            "without a word): each needs a name of its own. It is asked again until the engine has "
-            "forgotten it, which is %" PRId64
-            " ms after it was heard last; `state` names a file by "
-            "which a node knows its own name again",
-            f->env.conf->node, f->env.conf->name, f->guard_ms);
+    if (f->taken_ms == 0)
+        f->taken_ms = fleet_now(f);
+    if (f->complained || fleet_now(f) < f->taken_ms + FLEET_COMPLAIN_MS)
+        return; /* an upgrade hands it over in less */
     f->complained = true;
+    elog(ELOG_ERROR,
+        "fleet: there is another node '%s' in fleet '%s' (or was until a moment ago, and ended "
+        "without a word): each needs a name of its own. It is asked again until the engine has "
+        "forgotten it, which is %" PRId64 " ms after it was heard last; `state` names a file by "
+        "which a node knows its own name again",
+        f->env.conf->node, f->env.conf->name, f->guard_ms);
 }
 
 /* The name was free, or was ours. */

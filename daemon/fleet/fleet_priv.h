@@ -31,6 +31,7 @@ enum {
     FLEET_ENGINE_AGE_S = 365 * 24 * 60 * 60, /* and an incarnation that was met so long ago */
     FLEET_STATE_MS = 1000,                   /* between two writings of the state file */
     FLEET_CLAIM_AGAIN_MS = 250,
+    FLEET_COMPLAIN_MS = 1500, /* of a name that another one has */
     FLEET_SECRET_BYTES = 32,
     FLEET_GUARD_MAX_MS = 2 * 60 * 60 * 1000, /* of another node; max_blind is an hour at most */
     FLEET_VALUE_MAX = 280 + FLEET_ADDRESS_MAX,
@@ -124,8 +125,9 @@ struct fleet {
     uint64_t state_ms;
     struct resolver *resolver;
     bool commands_were_up, reading_was_up;
-    bool joined;     /* once at least: something may be stored */
-    bool complained; /* of another node with our name, or of its being unknown */
+    bool joined;       /* once at least: something may be stored */
+    uint64_t taken_ms; /* since when another one has our name; 0: none has */
+    bool complained;   /* of another node with our name, or of its being unknown */
     char log_key[FLEET_KEY_MAX], nodes_key[FLEET_KEY_MAX], node_key[FLEET_KEY_MAX];
     char engine_mark[1 + LINK_INCARNATION_MAX]; /* among the names: "=INCARNATION" */
     char count_text[24];                        /* log_entries */

@@ -306,6 +306,10 @@ TEST(conf_fleet, peers_need_a_listener_and_an_address)
     expect_errors(NODE("engine: 'redis://a', peers: ['10.0.0.1:8089', '10.0.0.2']"),
         "2:58 peers: '10.0.0.2' is none of: off, engine, dns:NAME, or a list of addresses as in "
         "[10.0.0.1:8089, 10.0.0.2:8089]\n");
+    expect_errors(NODE("engine: 'redis://a', peers: 'dns:tarn.internal:8089'"),
+        "2:58 peers: 'dns:tarn.internal:8089' is none of: off, engine, dns:NAME, or a list of "
+        "addresses "
+        "as in [10.0.0.1:8089, 10.0.0.2:8089]\n");
     expect_errors(NODE("engine: 'redis://a', peers: 'dns:'"),
         "2:58 peers: 'dns:' is none of: off, engine, dns:NAME, or a list of addresses as in "
         "[10.0.0.1:8089, 10.0.0.2:8089]\n");
