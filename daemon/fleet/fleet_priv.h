@@ -169,10 +169,11 @@ struct fleet {
         missed; /* none; or behind it are entries that were not read while it was apart */
     struct fleet_id strides[FLEET_STRIDES]; /* a ring: where each log_bytes / FLEET_STRIDES ended */
     unsigned nstrides;
-    uint64_t stride_bytes; /* since the last one */
-    bool catches_up;       /* they are read now: it reports, and trusts anything, behind them */
-    unsigned nmissed;      /* that were applied */
-    bool anchored;         /* its place is known to be in the log of this engine */
+    uint64_t stride_bytes;    /* since the last one */
+    struct fleet_id measured; /* up to there the log's bytes are counted */
+    bool catches_up;          /* they are read now: it reports, and trusts anything, behind them */
+    unsigned nmissed;         /* that were applied */
+    bool anchored;            /* its place is known to be in the log of this engine */
     char followed[LINK_INCARNATION_MAX]; /* the engine that entries were confirmed by */
 
     /* The engine's time. */

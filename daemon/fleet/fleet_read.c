@@ -12,7 +12,8 @@
 #include "daemon/log/elog.h"
 
 enum {
-    READ_ENTRY_BYTES = 64, /* of the engine's, beside an entry's texts */
+    READ_ENTRY_BYTES = 64, /* of the engine's, beside an entry's texts; and */
+    READ_TEXT_BYTES = 4,   /* beside each of them */
 };
 
 /* A reading is [[key, [[id, [name, value, ...]], ...]]]. */
@@ -142,6 +143,7 @@ fleet_read_began(struct fleet *f)
 {
     f->nstrides = 0;
     f->stride_bytes = 0;
+    f->measured = (struct fleet_id){0, 0};
 }
 
 static uint64_t
@@ -154,24 +156,29 @@ read_bytes(const struct engine_reply *entry)
         return bytes;
     fields = engine_reply_at(entry, 1);
     for (unsigned i = 0; i < engine_reply_count(fields); i++)
-        bytes += engine_reply_text(engine_reply_at(fields, i)).len;
+        bytes += READ_TEXT_BYTES + engine_reply_text(engine_reply_at(fields, i)).len;
     return bytes;
 }
 
-/* Each node sees all of the log go by, and removes what log_bytes have come behind: URLs are as long as clients like. */
+/* Each node sees all of the log go by, and removes what log_bytes have come behind: URLs are as long as clients like.  What
+ * is read twice, as a connection ended, counts once. */
 static void
 read_measure(struct fleet *f, const struct engine_reply *entry)
 {
-    struct fleet_id *at = &f->strides[f->nstrides % FLEET_STRIDES];
+    const uint64_t stride = (uint64_t)f->env.conf->log_bytes / FLEET_STRIDES;
 
-    f->stride_bytes += read_bytes(entry);
-    if (f->stride_bytes < (uint64_t)f->env.conf->log_bytes / FLEET_STRIDES)
+    if (fleet_id_compare(f->read_to, f->measured) <= 0)
         return;
-    f->stride_bytes = 0;
-    if (f->nstrides >= FLEET_STRIDES)
-        read_trim_before(f, *at);
-    *at = f->read_to;
-    f->nstrides++;
+    f->measured = f->read_to;
+    for (f->stride_bytes += read_bytes(entry); f->stride_bytes >= stride;
+         f->stride_bytes -= stride) {
+        struct fleet_id *at = &f->strides[f->nstrides % FLEET_STRIDES];
+
+        if (f->nstrides >= FLEET_STRIDES)
+            read_trim_before(f, *at);
+        *at = f->read_to;
+        f->nstrides++;
+    }
 }
 
 /* ---- a reading ---- */

@@ -51,7 +51,7 @@ struct fetch_spec {
     bool edited;     /* the policy has the say on X-Forwarded-For: it stands in the head, or not */
     bool hops;       /* the node that owns the key may be asked */
     bool hop;        /* another node of the fleet asks */
-    bool background; /* for no client: one of its own is served what is stored there */
+    bool background; /* for no client: what is stored is served meanwhile, there and here */
     bool hinted;     /* the policy named `backend` */
     struct policy_ref *policy;          /* counted, and taken over; NULL: there is none */
     struct backend_snapshot *snapshot;  /* borrowed for the call; NULL: no route has a say */

@@ -16,6 +16,7 @@ struct fetch_hop {
     bool loads;              /* this node is the owner, and so has the load */
     struct slice field;      /* Tarn-Peer */
     struct hop_question question;
+    bool heard;       /* that the owner is at it */
     bool conditional; /* as it was planned: the owner is asked for all of it */
     struct hop_said said;
 };
@@ -212,17 +213,26 @@ hop_fail(struct fetch *f, int err)
 
 /* No answer of the owner's. */
 static enum fetch_next
-hop_refused(struct fetch *f, unsigned status)
+hop_refused(struct fetch *f, const struct http_message *head)
 {
-    bool origin_failed = status == 502 || status == 504;
+    bool origin_failed =
+        hop_read_failed(peers_now(f->proxy->peers), f->hop->question.to, &f->request, head);
 
     /* It has failed the owner, and is ours: what is stored here stays. */
     if (origin_failed && f->listener.ops == NULL)
         return hop_fail(f, TERR_UPSTREAM);
     /* With a policy vcl_backend_error is to make an answer, for which there is no bereq yet. */
     if (origin_failed && f->vcl == NULL)
-        return hop_fail(f, status == 504 ? TERR_TIMEDOUT : TERR_CLOSED);
+        return hop_fail(f, head->status == 504 ? TERR_TIMEDOUT : TERR_CLOSED);
     return fetch_hop_leave(f);
+}
+
+/* No client waits, and the owner's policy may not have known: it had nothing to serve meanwhile (hop_look_up). */
+static bool
+hop_is_ours_to_judge(const struct fetch *f, const struct http_message *head)
+{
+    return f->vcl != NULL && f->listener.ops == NULL && head->status >= 400 &&
+           !f->hop->said.verdict.storable && !f->hop->said.failed;
 }
 
 /* HEAD: FETCH_WAIT, and *head is what the owner has; or the way to the origin. */
@@ -234,10 +244,12 @@ fetch_hop_head(struct fetch *f, const struct http_message **head)
     struct validators have;
 
     if (!hop_read_answer(&h->said, peers_now(f->proxy->peers), h->question.to, &f->request, *head))
-        return hop_refused(f, (*head)->status);
+        return hop_refused(f, *head);
+    if (hop_is_ours_to_judge(f, *head))
+        return fetch_hop_leave(f);
     /* As a fetch of one's own that fails with no client waiting: what is stored goes on being used. */
     if (h->said.failed && !h->said.verdict.storable && f->listener.ops == NULL) {
-        f->entry->origin_status = (*head)->status;
+        f->entry->origin_status = (*head)->status >= 500 ? (*head)->status : 0;
         return hop_fail(f, TERR_UPSTREAM);
     }
     e = arena_alloc(&f->arena, sizeof(*e));
@@ -263,6 +275,9 @@ fetch_hop_hear(struct fetch *f)
     struct origin_exchange *x = fetch_exchange(f);
     const struct http_message *m;
 
-    while (x->ops->interim(x, &m) == 0)
-        fetch_deadline(f, HOP_PATIENCE * f->conf->first_byte_timeout);
+    while (x->ops->interim(x, &m) == 0) {
+        if (!f->hop->heard)
+            fetch_deadline(f, HOP_PATIENCE * f->conf->first_byte_timeout);
+        f->hop->heard = true; /* once: it could say so for ever */
+    }
 }

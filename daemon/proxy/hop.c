@@ -14,6 +14,7 @@
 enum {
     ASK_WORDS = 15,
     ANSWER_WORDS = 12,
+    FAILED_WORDS = 4,
     CODE_HEX = 2 * PEERS_CODE,
 };
 
@@ -321,18 +322,11 @@ hop_answer_code(const uint8_t secret[PEERS_SECRET], struct slice asked, struct s
         slice_of((const char *)secret, PEERS_SECRET), slice_of(text, CODE_HEX + front.len), out);
 }
 
-size_t
-hop_answer(char out[static HOP_ANSWER_MAX], const char *node, const struct hop_said *said,
-    const struct hop_seal *seal)
+/* Puts the code behind the n bytes. */
+static size_t
+hop_sign_answer(char out[static HOP_ANSWER_MAX], int n, const struct hop_seal *seal)
 {
-    const struct fresh_verdict *v = &said->verdict;
     uint8_t code[PEERS_CODE];
-    int n = snprintf(out, HOP_ANSWER_MAX,
-        "1 %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
-        " %s%s%s%s %s %s",
-        node, v->ttl_ms, v->age_ms, v->grace_ms, v->error_ms, v->keep_ms, v->stale_if_error_ms,
-        v->storable ? "s" : "-", v->must_revalidate ? "m" : "", v->no_cache ? "n" : "",
-        said->failed ? "e" : "", fresh_refusal_name(v->refusal), fresh_origin_name(v->origin));
 
     tassert(n > 0 && n + 1 + CODE_HEX <= HOP_ANSWER_MAX);
     if (!hop_answer_code(
@@ -341,6 +335,27 @@ hop_answer(char out[static HOP_ANSWER_MAX], const char *node, const struct hop_s
     out[n++] = ' ';
     hex_put(out + n, code, sizeof(code));
     return (size_t)n + CODE_HEX;
+}
+
+size_t
+hop_answer(char out[static HOP_ANSWER_MAX], const char *node, const struct hop_said *said,
+    const struct hop_seal *seal)
+{
+    const struct fresh_verdict *v = &said->verdict;
+    int n = snprintf(out, HOP_ANSWER_MAX,
+        "1 %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+        " %s%s%s%s %s %s",
+        node, v->ttl_ms, v->age_ms, v->grace_ms, v->error_ms, v->keep_ms, v->stale_if_error_ms,
+        v->storable ? "s" : "-", v->must_revalidate ? "m" : "", v->no_cache ? "n" : "",
+        said->failed ? "e" : "", fresh_refusal_name(v->refusal), fresh_origin_name(v->origin));
+
+    return hop_sign_answer(out, n, seal);
+}
+
+size_t
+hop_failed(char out[static HOP_ANSWER_MAX], const char *node, const struct hop_seal *seal)
+{
+    return hop_sign_answer(out, snprintf(out, HOP_ANSWER_MAX, "1 %s failed", node), seal);
 }
 
 static bool
@@ -373,20 +388,42 @@ hop_names(struct fresh_verdict *v, struct slice refusal, struct slice origin)
             v->origin = (enum fresh_origin)i;
 }
 
+/* The words of an answer that is one, with its code; 0: it is none. */
+static unsigned
+hop_answer_words(struct slice words[ANSWER_WORDS], const struct peers_set *set, struct slice node,
+    const struct http_message *question, const struct http_message *m)
+{
+    const struct http_field *f = http_find_name(m, HOP_FIELD, NULL);
+    unsigned n;
+
+    if (f == NULL || http_find_name(m, HOP_FIELD, f) != NULL)
+        return 0;
+    n = hop_split(http_value(m, f), words, ANSWER_WORDS);
+    if (n < FAILED_WORDS || !slice_eq(words[0], SLICE_LIT("1")) || !slice_eq(words[1], node) ||
+        words[n - 1].len != CODE_HEX || !hop_answers(set, question, http_value(m, f)))
+        return 0;
+    return n;
+}
+
+bool
+hop_read_failed(const struct peers_set *set, struct slice node, const struct http_message *question,
+    const struct http_message *m)
+{
+    struct slice words[ANSWER_WORDS];
+
+    return hop_answer_words(words, set, node, question, m) == FAILED_WORDS &&
+           slice_eq(words[2], SLICE_LIT("failed"));
+}
+
 bool
 hop_read_answer(struct hop_said *out, const struct peers_set *set, struct slice node,
     const struct http_message *question, const struct http_message *m)
 {
-    const struct http_field *f = http_find_name(m, HOP_FIELD, NULL);
     struct fresh_verdict *v = &out->verdict;
     struct slice words[ANSWER_WORDS], flags;
 
     *out = (struct hop_said){.failed = false};
-    if (f == NULL || http_find_name(m, HOP_FIELD, f) != NULL)
-        return false;
-    if (hop_split(http_value(m, f), words, ANSWER_WORDS) != ANSWER_WORDS ||
-        !slice_eq(words[0], SLICE_LIT("1")) || !slice_eq(words[1], node) ||
-        words[ANSWER_WORDS - 1].len != CODE_HEX || !hop_answers(set, question, http_value(m, f)))
+    if (hop_answer_words(words, set, node, question, m) != ANSWER_WORDS)
         return false;
     if (!hop_ms(words[2], &v->ttl_ms) || !hop_ms(words[3], &v->age_ms) ||
         !hop_ms(words[4], &v->grace_ms) || !hop_ms(words[5], &v->error_ms) ||

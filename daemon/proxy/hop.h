@@ -2,8 +2,10 @@
  *
  *   Tarn-Peer: 1 FLEET FROM TO ENGINE MS SEQ POLICY SCHEME CLIENT IDENTITY BACKEND KEY FLAGS CODE
  *   Tarn-Peer: 1 NODE TTL AGE GRACE ERROR KEEP IF-ERROR FLAGS REFUSAL ORIGIN CODE
+ *   Tarn-Peer: 1 NODE failed CODE
  *
- * in a question and in its answer; where the owner of the key does not answer it, its response has no such field.  What the question asks for is decided
+ * in a question, in its answer, and where the origin has failed the owner; where that does not answer it otherwise, its response has no such
+ * field.  What the question asks for is decided
  * where the client is (vcl_recv, vcl_hash, the route's rules); what becomes of the response is decided by the owner
  * (vcl_backend_*): neither is decided twice.  CODE is an HMAC-SHA-256 of what stands before it, method, host, path and
  * the fields in front of this one but those of the connection, in hexadecimal: what is asked once can be asked again,
@@ -77,6 +79,10 @@ enum {
 /* Its length; 0: it cannot be signed. */
 size_t hop_answer(char out[static HOP_ANSWER_MAX], const char *node, const struct hop_said *said,
     const struct hop_seal *seal);
+/* The same, of a 502 or 504: the origin's, and not this node's. */
+size_t hop_failed(char out[static HOP_ANSWER_MAX], const char *node, const struct hop_seal *seal);
+bool hop_read_failed(const struct peers_set *set, struct slice node,
+    const struct http_message *question, const struct http_message *m);
 /* `question` as it was signed, and the node that it was for.  False: it is no answer to that. */
 bool hop_read_answer(struct hop_said *out, const struct peers_set *set, struct slice node,
     const struct http_message *question, const struct http_message *m);

@@ -71,9 +71,9 @@ struct req_policy {
     bool body_keeping : 1, body_kept : 1; /* the request's body can be sent again */
     bool close : 1;                       /* the connection ends after this */
     bool hop : 1; /* a node of the fleet asks (req_hop.c): `ref` is NULL, `first` the fetch's */
-    bool background : 1;                /* and serves what it has stored meanwhile */
-    bool key_kept : 1;                  /* `key`: the core's, for the record of a purge */
-    bool esi_off : 1;                   /* req.esi, or resp.do_esi, is false */
+    bool background : 1; /* and serves what it has stored meanwhile, as this one would */
+    bool key_kept : 1;   /* `key`: the core's, for the record of a purge */
+    bool esi_off : 1;    /* req.esi, or resp.do_esi, is false */
     bool gunzip_off : 1, range_off : 1; /* taken out of resp.filters */
     bool piped : 1;                     /* return(pipe) */
     bool hinted : 1;                    /* req.backend_hint was set */

@@ -200,6 +200,17 @@ hop_wrong(
     return r->head->method != HTTP_M_GET || r->x->has_body ? "it is no GET" : NULL;
 }
 
+/* What this node would serve in grace; borrowed until this turn ends. */
+static struct entry *
+hop_in_grace(const struct req *r)
+{
+    struct cache_query q;
+
+    req_query(r, &q);
+    q.grace_said = false;
+    return cache_lookup_stale(r->proxy->cache, &q);
+}
+
 static enum req_next
 hop_look_up(struct req *r, const struct hop_question *q, const struct hop_seal *seal)
 {
@@ -218,7 +229,8 @@ hop_look_up(struct req *r, const struct hop_question *q, const struct hop_seal *
         return req_synth(r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), err);
     if (!hop_find_backend(r, q->backend))
         return hop_deny(r, 421, "this node has no such backend", true);
-    r->policy.background = q->background;
+    /* As at a node alone: clients of this one need not wait for it either. */
+    r->policy.background = q->background && hop_in_grace(r) != NULL;
     counter_add(r->proxy->counters, COUNTER_fleet_peer_asked, 1);
     req_goto(r, REQ_LOOKUP);
     next = req_do_lookup(r);
@@ -286,6 +298,16 @@ hop_has_other_tags(const struct entry *e, const struct http_message *m)
     return tags.any || tags.n < e->block->ntags;
 }
 
+void
+req_hop_say_failed(struct req *r, struct message_out *o)
+{
+    char text[HOP_ANSWER_MAX];
+    size_t len = hop_failed(text, peers_env(r->proxy->peers)->node, &hop_facts_of(r)->seal);
+
+    if (len > 0)
+        message_out_field(o, HTTP_F_OTHER, HOP_FIELD, slice_of(text, len));
+}
+
 /* What vcl_backend_error made, for those that waited and no others. */
 static bool
 hop_is_page(const struct entry *e)
@@ -297,14 +319,8 @@ hop_is_page(const struct entry *e)
 void
 req_hop_stand_in(struct req *r)
 {
-    struct entry *stored;
-    struct cache_query q;
+    struct entry *stored = hop_is_page(r->entry) ? hop_in_grace(r) : NULL;
 
-    if (!hop_is_page(r->entry))
-        return;
-    req_query(r, &q);
-    q.grace_said = false;
-    stored = cache_lookup_stale(r->proxy->cache, &q);
     if (stored == NULL)
         return;
     r->attempt.failed_status = (uint16_t)entry_status(r->entry);

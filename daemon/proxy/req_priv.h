@@ -26,7 +26,9 @@ enum req_next req_not_stored(struct req *r);
 
 /* req_hop.c: a request of another node of the fleet.  ADMIT, DELIVER, and where it cannot be answered here. */
 enum req_next req_hop_admit(struct req *r);
-void req_hop_stand_in(struct req *r); /* in front of it */
+struct message_out;
+void req_hop_say_failed(struct req *r, struct message_out *o); /* of the origin's error */
+void req_hop_stand_in(struct req *r);                          /* in front of it */
 enum req_next req_hop_deliver(struct req *r);
 enum req_next req_hop_refuse(struct req *r);
 void req_hop_query(const struct req *r, struct cache_query *q);

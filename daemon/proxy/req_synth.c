@@ -101,6 +101,8 @@ req_synth_fields(struct req *r, struct message_out *o)
     else if (status == 405 || status == 204)
         MESSAGE_OUT_FIELD(
             o, OTHER, "Allow", SLICE_LIT("GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"));
+    if (r->policy.hop && r->attempt.err != 0 && (status == 502 || status == 504))
+        req_hop_say_failed(r, o);
     /* 429 has the moment when the bucket allows it, 503 a guess. */
     if (status == 503 || status == 429) {
         message_out_open(o, HTTP_F_OTHER, SLICE_LIT("Retry-After"));

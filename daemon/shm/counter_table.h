@@ -136,7 +136,7 @@
     X(fleet, peers, GAUGE, "Other nodes that this one may ask for objects (fleet.peers)")              \
     X(fleet, peer_hops, COUNTER, "Fetches for which the node that owns the key was asked")         \
     X(fleet, peer_left, COUNTER,                                                                   \
-      "Of these: it did not answer in time, or not with the object, and the origin was asked")     \
+      "Of these: it did not answer in time, or not with the object, or the origin had failed it")  \
     X(fleet, peer_asked, COUNTER, "Requests of other nodes that were looked up here")              \
     X(fleet, peer_served, COUNTER, "Of these: answered with the object")                           \
     X(fleet, peer_refused, COUNTER,                                                                \

@@ -246,16 +246,23 @@ class Fleet(FleetTest):
 
     def test_a_log_of_long_urls_has_a_bound_of_bytes(self):
         """What clients send unsafely has URLs as long as they like."""
-        nodes = self.nodes("ab", fleet=", log_bytes: 1MiB")
+        long = "http_req_line_len: 60KiB, http_req_size: 60KiB"
+        nodes = self.nodes("ab", fleet=", log_bytes: 1MiB", more=f"parameters: {{ {long} }}\n")
         distrusts = [n.admin("/v1/counters")["fleet.distrusts"] for n in nodes]
         conn = http.client.HTTPConnection("127.0.0.1", nodes[0].port, timeout=10)
         self.addCleanup(conn.close)
-        for i in range(1200):
-            conn.request("POST", f"/v/{i}?" + "x" * 7000, b"", {"Host": "tarn.test"})
-            conn.getresponse().read()
-        self.assertEqual(nodes[1].purge(url="http://tarn.test/v/x")["proof"], "all")
-        self.assertLess(self.engine.ask("MEMORY", "USAGE", "tarn:{shop}:log"), 2 << 20)
-        self.assertGreater(self.engine.ask("XLEN", "tarn:{shop}:log"), 50)  # and it is kept as far
+        for size, count in ((7000, 400), (50000, 60), (0, 0)):
+            for i in range(count):
+                conn.request("POST", f"/v/{i}?" + "x" * size, b"", {"Host": "tarn.test"})
+                answer = conn.getresponse()
+                answer.read()
+                self.assertLess(answer.status, 300)
+            for i in range(0 if size else 800):  # and of many short texts
+                nodes[0].purge(wait="log", tags=[f"{(i * 250 + k) % 9000}" for k in range(250)])
+            self.assertEqual(nodes[1].purge(url="http://tarn.test/v/x")["proof"], "all")
+            used = self.engine.ask("MEMORY", "USAGE", "tarn:{shop}:log", "SAMPLES", 0)
+            self.assertLess(used, 3 << 19, size)
+            self.assertGreater(used, 1 << 19, size)  # and it is kept as far
         self.assertEqual([n.admin("/v1/counters")["fleet.distrusts"] for n in nodes], distrusts)
 
     # ---- other ways to the engine ----

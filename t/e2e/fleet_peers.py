@@ -466,6 +466,40 @@ class Peers(FleetTest):
                 for n in nodes:
                     n.close()
 
+    def test_a_client_of_the_owner_is_answered_though_no_client_of_the_other_waits(self):
+        """The owner has nothing, and its client joins the fetch of a node that has it in grace."""
+        f = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "p.vcl")
+        with open(f, "w", encoding="utf-8") as out:
+            out.write(f"""vcl 4.1; backend default {{ .host = "127.0.0.1"; .port = "{self.origin.server_address[1]}"; }}
+                sub vcl_backend_response {{
+                    set beresp.grace = 10m;
+                    if (beresp.status >= 500) {{
+                        if (bereq.is_bgfetch) {{ return (abandon); }}
+                        set beresp.status = 404; set beresp.grace = 0s; set beresp.uncacheable = true;
+                    }} }}""")
+        fails = []
+
+        def handle(_):
+            if fails:
+                time.sleep(1)
+            return (503, [], b"sorry") if fails else (200, [("Cache-Control", "max-age=1")], b"yes")
+
+        self.answers(handle)
+        a, b = self.peers("ab", more=f"vcl: {f}\n", policy=None, max_blind="20s")
+        path = next(p for p in (f"/g/{i}" for i in range(99)) if self.owns(b, p))
+        self.assertEqual(a.ask(path).status, 200)
+        b.admin("/v1/purge", "POST", {"url": "http://tarn.test" + path, "local": True})
+        time.sleep(1.3)
+        fails.append(1)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            first = pool.submit(lambda: a.ask(path))
+            time.sleep(0.4)
+            joined = pool.submit(lambda: b.ask(path)).result()
+        self.assertEqual((first.result().status, first.result().body), (200, b"yes"))
+        self.assertEqual((joined.status, joined.body), (404, b"sorry"))
+        time.sleep(1.5)  # the other has asked the origin itself by then
+        self.assertEqual((a.ask(path).status, a.ask(path).body), (200, b"yes"))
+
     @staticmethod
     def owns(node, path):
         return "This node owns" in " ".join(node.admin(f"/v1/why?url=http://tarn.test{path}")["text"])
@@ -536,17 +570,17 @@ class Peers(FleetTest):
 
     def test_one_at_a_nodes_address_without_the_secret_is_no_node(self):
         """A node dies, and another process has its port while the others still ask there."""
-        nodes = self.peers("ab", max_blind="10s")
+        nodes = self.peers("ab", max_blind="20s")
         nodes[1].process.kill()
         nodes[1].process.wait()
-        heard = []
+        heard, status = [], [200]
 
         class Impostor(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 heard.append(self.headers["Tarn-Peer"])
                 code = heard[-1].split(" ")[-1]
-                self.send_response(200)
-                self.send_header("Tarn-Peer", f"1 b 86400000 0 0 0 0 0 s stored max-age {code}")
+                self.send_response(status[0])
+                self.send_header("Tarn-Peer", f"1 b 86400000 0 0 0 0 0 s stored max-age {code}" if status[0] == 200 else f"1 b failed {code}")
                 self.send_header("Content-Length", "8")
                 self.end_headers()
                 self.wfile.write(b"POISONED")
@@ -560,6 +594,11 @@ class Peers(FleetTest):
         self.addCleanup(server.shutdown)
         for i in range(20):
             self.assertEqual(nodes[0].get(f"/v/{i}").version, 0)
+        self.assertGreater(len(heard), 0)
+        heard.clear()
+        status[0] = 502  # nor can it say that the origin has failed
+        for i in range(20):
+            self.assertEqual(nodes[0].get(f"/w/{i}").version, 0)
         self.assertGreater(len(heard), 0)
 
     def test_a_client_cannot_say_that_it_is_a_node(self):

@@ -290,11 +290,23 @@ TEST(hop, an_answer_is_that_of_a_node_of_the_fleet_to_this_question)
     }
     m = answer(&a, slice_of(text, len));
     CHECK(hop_read_answer(&said, &set, SLICE_LIT("b"), &ask, &m));
+    CHECK(!hop_read_failed(&set, SLICE_LIT("b"), &ask, &m));
     CHECK(!hop_read_answer(&said, &set, SLICE_LIT("b"), &asks_else, &m));
     memset(other.secrets, 1, sizeof(other.secrets));
     CHECK(!hop_read_answer(&said, &other, SLICE_LIT("b"), &ask, &m));
     memcpy(next.secrets[1], set.secrets[0], PEERS_SECRET);
     CHECK(hop_read_answer(&said, &next, SLICE_LIT("b"), &ask, &m));
+    /* The origin's error is said in the same way. */
+    len = hop_failed(text, "b", &seal);
+    m = answer(&a, slice_of(text, len));
+    CHECK(hop_read_failed(&set, SLICE_LIT("b"), &ask, &m));
+    CHECK(!hop_read_answer(&said, &set, SLICE_LIT("b"), &ask, &m));
+    CHECK(!hop_read_failed(&set, SLICE_LIT("c"), &ask, &m));
+    CHECK(!hop_read_failed(&set, SLICE_LIT("b"), &asks_else, &m));
+    m = answer(&a, slice_of(text, len - sizeof(seal.code) - 1));
+    CHECK(!hop_read_failed(&set, SLICE_LIT("b"), &ask, &m));
+    m = answer(&a, sealed("1 b fails", &seal, &a));
+    CHECK(!hop_read_failed(&set, SLICE_LIT("b"), &ask, &m));
     arena_fini(&a);
     arena_pool_fini(&pool);
 }
