@@ -167,6 +167,7 @@ req_restart(struct req *r)
             TERR_LIMIT);
     }
     r->policy.restarts++;
+    r->policy.key = slice_of(NULL, 0); /* of this turn */
     return req_goto(r, REQ_RECV);
 }
 
@@ -347,6 +348,7 @@ req_policy_switch(struct req *r)
     tassert(rp->ref != rp->first); /* a labelled policy names no label, so it is another one */
     r->backend = use->policy->default_backend;
     rp->hinted = false;
+    rp->key = slice_of(NULL, 0); /* of the first */
     return req_policy_recv(r);
 }
 
@@ -383,7 +385,6 @@ req_policy_recv(struct req *r)
     enum vcl_action act;
     int err;
 
-    r->policy.key = slice_of(NULL, 0); /* of a policy before this one, or of a turn before this */
     /* std.cache_req_body: the body is read first, since a run never waits. */
     if (pol->keeps_body && r->x->has_body && !r->policy.body_kept && req_keeping_body(r))
         return REQ_WAIT;

@@ -316,7 +316,6 @@ shmlog_req_secure(struct shmlog *l, const struct shmlog_req *r)
 void
 shmlog_req_any(struct shmlog *l, const struct shmlog_req *r)
 {
-    OBJ_CHECK(l, SHMLOG_MAGIC);
     if (r->tls.len > 0)
         shmlog_req_secure(l, r);
     else
