@@ -573,7 +573,7 @@ class Fleet(FleetTest):
         """Replies to `command` are `reply` for a while; the node says `why`, and is in step when they are right again."""
         forger.forge = lambda words, right: reply if words[0] == command else right
         wait_until(lambda: node.purge(url="http://tarn.test/v/x", wait="log", timeout_ms=100) and
-                   why in node.fleet()["why"], f"it says: {why}", 10)
+                   why in node.fleet()["why"], f"it says: {why}", 60)  # under ThreadSanitizer 64 MiB take long
         forger.mend()
         wait_for_proofs([node])
         self.assert_proven(node.purge(url="http://tarn.test/v/x"), [node.name])
